@@ -10,7 +10,7 @@ use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::sync::OnceLock;
 
-/// Bytes. On two processors 8 KiB are enough for each case of tests/c/first_without_memory.c (x86-64, 2026-11-28); the
+/// Bytes. On two processors 8 KiB are enough for each case of tests/c/without.c (x86-64, 2026-11-28); the
 /// tables of a pool that begins grow with its processors.
 const ROOM_BYTES: usize = 1 << 18;
 

@@ -85,20 +85,26 @@ fn one_of_the_programs_own() {
     std::fs::remove_file(program).unwrap();
 }
 
-/// Waits that natively need no memory need it here when a table has to grow for them.
+/// Waits that natively need neither memory nor descriptors may need them here: when a table has to grow, or to be told.
 #[test]
-fn what_needs_no_memory_natively_goes_on_without_any() {
-    let program = compile("tests/c/first_without_memory.c", "without");
-    let expected = run(&program, "", "1");
-    assert_eq!(expected.lines().count(), 40, "{expected}");
+fn what_needs_nothing_natively_goes_on_without_anything() {
+    let program = compile("tests/c/without.c", "without");
     let library = library().display().to_string();
-    for processors in ["1", "2", "4"] {
-        assert_eq!(run(&program, &library, processors), expected, "{processors} processors");
+    for what in ["memory", "descriptors", "limits"] {
+        let told = |settings: &[(&str, &str)]| {
+            let mut command = Command::new(&program);
+            command.arg(what).envs(settings.iter().copied()).stdin(Stdio::null());
+            let output = command.output().unwrap();
+            assert!(output.status.success(), "{command:?}: {output:?}");
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let expected = told(&[]);
+        assert_eq!(expected.lines().count(), 40, "{what}: {expected}");
+        let ways = [("RADDLE_PROCESSORS", "1"), ("RADDLE_PROCESSORS", "4"), ("RADDLE_KERNEL_THREADS", "1")];
+        for way in ways {
+            assert_eq!(told(&[("LD_PRELOAD", &library), way]), expected, "{what}, {way:?}");
+        }
     }
-    let mut command = Command::new(&program);
-    command.env("LD_PRELOAD", &library).env("RADDLE_KERNEL_THREADS", "1");
-    let told = String::from_utf8(command.output().unwrap().stdout).unwrap();
-    assert_eq!(told, expected, "kernel threads alone");
     std::fs::remove_file(program).unwrap();
 }
 

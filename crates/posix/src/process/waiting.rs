@@ -123,8 +123,11 @@ unsafe fn wait_in_kernel(set: Set, info: *mut c::siginfo_t, deadline: Option<u64
 /// The calling lightweight thread waits for a descriptor, or for time alone.
 fn doze(descriptor: Option<i32>, deadline: Option<u64>, _: HandlersSeen) -> Result<(), Failure> {
     let Some(descriptor) = descriptor else {
-        let dozed = raddle::drop_in::doze_until(deadline.unwrap_or(u64::MAX), true);
-        return dozed.map(|_| ()).map_err(|_| Failure::Cancelled);
+        return match raddle::drop_in::doze_until(deadline.unwrap_or(u64::MAX), true) {
+            Ok(true) => Err(Failure::TimedOut),
+            Ok(false) => Ok(()),
+            Err(_) => Err(Failure::Cancelled),
+        };
     };
     raddle::io::wait_for(&|visit: &mut dyn FnMut(i32, Interest)| visit(descriptor, Interest::Read), deadline, true)
 }

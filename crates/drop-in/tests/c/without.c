@@ -1,7 +1,8 @@
-// Calls that are made for the first time when no memory is left, in a process that has no thread yet, on its first
-// thread and on a new one: what they answer.
+// Calls that are made for the first time when no memory or no descriptor is left, or under low limits, in a process
+// that has no thread yet, on its first thread and on a new one: what they answer.
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -196,11 +197,12 @@ static const struct {
 };
 
 static volatile int answer;
-static volatile int made;
-static struct rlimit before;
+static const char *what;
 
 static void without_memory(int which) {
-    struct rlimit limit = before;
+    struct rlimit before, limit;
+    getrlimit(RLIMIT_AS, &before);
+    limit = before;
     limit.rlim_cur = 4096;
     setrlimit(RLIMIT_AS, &limit);
     // What the allocator still has, too.
@@ -218,16 +220,40 @@ static void without_memory(int which) {
     }
 }
 
+static void without_descriptors(int which) {
+    struct rlimit before, limit;
+    getrlimit(RLIMIT_NOFILE, &before);
+    limit = before;
+    limit.rlim_cur = 64;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    int all[64], count = 0;
+    while (count < 64 && (all[count] = open("/dev/null", O_RDONLY)) >= 0) count++;
+    answer = calls[which].call();
+    while (count) close(all[--count]);
+    setrlimit(RLIMIT_NOFILE, &before);
+}
+
+static void under_limits(int which) {
+    static const int limits[] = {RLIMIT_MEMLOCK, RLIMIT_SIGPENDING, RLIMIT_NPROC, RLIMIT_STACK, RLIMIT_DATA};
+    for (unsigned k = 0; k < sizeof limits / sizeof *limits; k++) {
+        struct rlimit little = {k < 3 ? k % 2 : 1 << 16, k < 3 ? k % 2 : 1 << 16};
+        setrlimit(limits[k], &little);
+    }
+    answer = calls[which].call();
+}
+
 static void *on_thread(void *which) {
-    made = 1;
-    without_memory((int)(long)which);
+    if (!strcmp(what, "memory")) without_memory((int)(long)which);
+    if (!strcmp(what, "descriptors")) without_descriptors((int)(long)which);
+    if (!strcmp(what, "limits")) under_limits((int)(long)which);
     return NULL;
 }
 
-int main(void) {
+int main(int count, char **arguments) {
+    if (count < 2) return 2;
+    what = arguments[1];
     setvbuf(stdout, NULL, _IOLBF, 0);
     alarm(60);
-    getrlimit(RLIMIT_AS, &before);
     for (int which = 0; which < (int)(sizeof calls / sizeof *calls); which++) {
         for (int on = 0; on < 2; on++) {
             pid_t child = fork();
@@ -241,7 +267,7 @@ int main(void) {
                     if (error) _exit(2);
                     pthread_join(thread, NULL);
                 } else {
-                    without_memory(which);
+                    on_thread((void *)(long)which);
                 }
                 printf("%s, %s: %d\n", calls[which].name, on ? "a new thread" : "the first", answer);
                 _exit(0);
