@@ -271,10 +271,9 @@ impl Programs {
             return Ok(path);
         }
         let how = match runtime.source {
-            Source::Go => "install Go and run `raddle bench` from a build of this project's sources".to_string(),
-            Source::Cargo(package) => format!("build it with `cargo build --release -p {package}`"),
-            Source::Load => "run `raddle bench` from a build of this project's sources".to_string(),
-            Source::Absent(why) => why.into(),
+            Source::Go => "install Go, and run `cargo xtask bench` in this project's sources, which builds it",
+            Source::Cargo(_) | Source::Load => "run `cargo xtask bench` in this project's sources, which builds it",
+            Source::Absent(why) => why,
         };
         Err(format!("{} is not there; {how}", path.display()))
     }

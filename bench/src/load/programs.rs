@@ -46,7 +46,7 @@ impl Programs {
         match path.is_file() {
             true => Ok(path),
             false => Err(format!(
-                "{} is not there; run `raddle bench` from a build of this project's sources",
+                "{} is not there; run `cargo xtask bench` in this project's sources, which builds it",
                 path.display()
             )),
         }
