@@ -60,6 +60,11 @@ impl Abi {
         rank as u32 as c_int == self.proc_null
     }
 
+    /// Nobody, as a call takes it.
+    pub fn nobody(&self) -> Word {
+        self.proc_null as Word
+    }
+
     /// Whether a request had ended when it was begun, as its handle tells: a wait for it does not wait, and takes less
     /// than a test, which first looks at all that moves: 281 instructions and 579 (MPICH 4.0.2).
     ///

@@ -32,8 +32,8 @@ use crate::lengths;
 use crate::uncancelled::Uncancelled;
 use crate::waits::{Wait, directly};
 use std::ffi::c_int;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::thread::{self, Thread, ThreadId};
 use std::time::{Duration, Instant};
 
@@ -46,14 +46,27 @@ pub static ROUND: AtomicUsize = AtomicUsize::new(0);
 /// Held by the leader during a round, and for ever by who ends MPI.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Before the implementation is ended: nobody tests any more. The answer is how many threads wait, and will.
+/// Who ends MPI, and has the turn.
+static ENDS: OnceLock<ThreadId> = OnceLock::new();
+
+/// Before the implementation is ended: nobody else tests any more. The answer is how many threads wait, and will.
+///
+/// The implementation calls functions of the program's while it ends (what deletes attributes of `MPI_COMM_SELF`), and
+/// these may wait.
 pub fn stop() -> usize {
     // A handler of errors that the leader's test has called has the turn.
     if !leads() {
         std::mem::forget(TURN.lock());
     }
+    // Set once: who ends MPI stops it once.
+    _ = ENDS.set(thread::current().id());
     // Relaxed: a number for people.
     WAITING.load(Ordering::Relaxed)
+}
+
+/// Whether nobody would test for this thread: it has the turn.
+fn has_turn() -> bool {
+    ENDS.get().is_some_and(|ends| *ends == thread::current().id()) || leads()
 }
 
 struct Shared {
@@ -114,8 +127,8 @@ pub fn wait(wait: Wait) -> c_int {
     let _whole = Uncancelled::begin();
     // Relaxed: a counter.
     let others = WAITING.fetch_add(1, Ordering::Relaxed) != 0;
-    // For a leader nobody would test.
-    let code = if others && leads() { directly(wait) } else { wait_among(wait) };
+    let alone = (others || ENDS.get().is_some()) && has_turn();
+    let code = if alone { directly(wait) } else { wait_among(wait) };
     WAITING.fetch_sub(1, Ordering::Relaxed);
     code
 }

@@ -10,9 +10,11 @@
 
 use crate::abi::{self, RequestBytes, StatusBytes, Word, abi, is_open_mpi, pmpi, wanted, word};
 use crate::completion::until_message;
+use crate::engine::wait;
 use crate::entries::profiled;
-use crate::lengths::bytes_of;
-use crate::soon::{Kind, finish};
+use crate::lengths::{Needed, bytes_of};
+use crate::soon::{Kind, finish, soon};
+use crate::waits::{Single, Wait};
 use crate::world;
 use std::ffi::c_int;
 use std::sync::Mutex;
@@ -62,14 +64,28 @@ pub struct Receive {
     pub status: Word,
 }
 
+/// The error of a receive that is wrong in itself, told to the communicator's handler, before any message has come: of
+/// one from nobody with these arguments.
+///
+/// # Safety
+/// As `MPI_Recv`'s; `count` as the program passed it.
+pub unsafe fn refused(asked: &Receive, count: Word) -> c_int {
+    let receive = pmpi!(Recv: fn(Word, Word, Word, Word, Word, Word, Word));
+    // One below zero is none in `asked` where it is an `int`. How many there are is no matter, and may be more than an
+    // `int` tells.
+    let below = (asked.count as isize) < 0 || asked.count == 0 && count as u32 != 0;
+    let count = if below { usize::MAX } else { asked.count.min(1) };
+    // SAFETY: the caller's arguments; nothing is received, and nobody wants a status.
+    unsafe { receive(asked.buffer, count, asked.datatype, abi().nobody(), asked.tag, asked.comm, abi().ignore) }
+}
+
 /// Finds the message and receives it. Where handlers differ, the communicator's is told if it is too long.
 ///
 /// # Safety
 /// As `MPI_Recv`'s.
 pub unsafe fn receive(asked: &Receive) -> c_int {
     static KIND: Kind = Kind::new();
-    static FOUND: Kind = Kind::new();
-    let (mut message, mut request): (RequestBytes, RequestBytes) = ([0], [0]);
+    let mut message: RequestBytes = [0];
     let mut found: StatusBytes = [0; 4];
     let probe = pmpi!(Improbe: fn(Word, Word, Word, Word, Word, Word));
     let code = until_message(asked.comm, &KIND, |flag| {
@@ -80,13 +96,66 @@ pub unsafe fn receive(asked: &Receive) -> c_int {
     if code != abi::SUCCESS {
         return code;
     }
+    // SAFETY: the caller's arguments, and the message that was found for them.
+    unsafe { take(asked, &mut message, &found) }
+}
+
+/// Receives beside a send that has begun, long or not, and waits for that, too. The other rank may itself look for its
+/// message no sooner than its own send has come here: so the message is looked for while the send goes on, and when
+/// that has ended by `receives`, the call that waits for the message alone.
+///
+/// # Safety
+/// As [`receive`]; the send's buffer lasts.
+pub unsafe fn receive_beside(
+    asked: &Receive,
+    sent: &mut RequestBytes,
+    long: bool,
+    receives: impl FnOnce() -> c_int,
+) -> c_int {
+    static KIND: Kind = Kind::new();
+    static SENT: Kind = Kind::new();
+    let mut message: RequestBytes = [0];
+    let mut found: StatusBytes = [0; 4];
+    let probe = pmpi!(Improbe: fn(Word, Word, Word, Word, Word, Word));
+    let send = Single { request: sent.as_mut_ptr().cast(), status: None, recall: false };
+    let (mut of_send, mut is_there): (Option<c_int>, c_int) = (None, 0);
+    let mut question = || {
+        of_send = send.ended();
+        if of_send.is_some() {
+            return Some(abi::SUCCESS);
+        }
+        let (message, found) = (word(message.as_mut_ptr()), word(found.as_mut_ptr()));
+        // SAFETY: the caller's arguments, and places for the answers.
+        let code = unsafe { probe(asked.rank, asked.tag, asked.comm, word(&raw mut is_there), message, found) };
+        (is_there != 0 || code != abi::SUCCESS).then_some(code)
+    };
+    // Whatever others have asked: most sends have ended by now.
+    let mut code = question().or_else(|| soon(&KIND, &mut question)).unwrap_or_else(|| {
+        let _needed = long.then(Needed::begin);
+        wait(Wait::Until(&mut question))
+    });
+    if code == abi::SUCCESS {
+        // SAFETY: the caller's arguments, and the message that was found for them.
+        code = if is_there != 0 { unsafe { take(asked, &mut message, &found) } } else { receives() };
+    }
+    let of_send = of_send.unwrap_or_else(|| finish(&SENT, sent, None, || long));
+    if code == abi::SUCCESS { of_send } else { code }
+}
+
+/// Receives a message that was found.
+///
+/// # Safety
+/// As [`receive`].
+unsafe fn take(asked: &Receive, message: &mut RequestBytes, found: &StatusBytes) -> c_int {
+    static KIND: Kind = Kind::new();
+    let mut request: RequestBytes = [0];
     let begin = pmpi!(Imrecv: fn(Word, Word, Word, Word, Word));
     let (message, place) = (word(message.as_mut_ptr()), word(request.as_mut_ptr()));
-    let bytes = if differ(asked.comm) { bytes_in(&found) } else { 0 };
+    let bytes = if differ(asked.comm) { bytes_in(found) } else { 0 };
     if bytes <= asked.count.saturating_mul(bytes_of(asked.datatype)) {
         // SAFETY: the caller's arguments, the message, and a place for the request.
         return match unsafe { begin(asked.buffer, asked.count, asked.datatype, message, place) } {
-            abi::SUCCESS => finish(&FOUND, &mut request, wanted(asked.status), || true),
+            abi::SUCCESS => finish(&KIND, &mut request, wanted(asked.status), || true),
             error => error,
         };
     }
@@ -94,7 +163,7 @@ pub unsafe fn receive(asked: &Receive) -> c_int {
     // SAFETY: room for all of the message, which lives until the request has ended; a place for the request.
     let code = unsafe { begin(word(whole.as_mut_ptr()), bytes, abi().byte, message, place) };
     if code == abi::SUCCESS {
-        finish(&FOUND, &mut request, wanted(asked.status), || true);
+        finish(&KIND, &mut request, wanted(asked.status), || true);
     }
     tell(asked.comm, abi().err_truncate)
 }

@@ -266,7 +266,8 @@ impl Led {
                 return;
             }
             waiter.left -= 1;
-            if waiter.until_error && error != abi::SUCCESS {
+            // A send beside a receive that was taken back goes on: the other rank may do as we.
+            if taken_back || waiter.until_error && error != abi::SUCCESS {
                 self.abandoned |= std::mem::take(&mut waiter.left) != 0;
             }
             if waiter.left == 0 {

@@ -49,7 +49,10 @@ macro_rules! receiving {
                 let number = lengths::$number(count);
                 let asked = Receive { buffer, count: number, datatype, rank, tag, comm, status };
                 if handlers::differ(comm) {
-                    return handlers::receive(&asked);
+                    return match handlers::refused(&asked, count) {
+                        abi::SUCCESS => handlers::receive(&asked),
+                        error => error,
+                    };
                 }
                 let begin = pmpi!($begin: fn(Word, Word, Word, Word, Word, Word, Word));
                 match begin(buffer, count, datatype, rank, tag, comm, place) {
@@ -115,7 +118,8 @@ pub unsafe extern "C" fn MPI_Mprobe(rank: Word, tag: Word, comm: Word, message: 
 
 /// Sends and receives.
 macro_rules! exchanging {
-    ($($mpi:ident: $send:ident, $receive:ident, $sends:ident, $receives:ident, $is_long:ident $(, or $small:ident)?;)*) => {$(
+    ($($mpi:ident: $send:ident, $receive:ident, $sends:ident, $receives:ident, $is_long:ident, $number:ident
+        $(, or $small:ident)?;)*) => {$(
         /// # Safety
         /// As MPI says.
         #[unsafe(no_mangle)]
@@ -148,15 +152,25 @@ macro_rules! exchanging {
             let (mut sent, mut received): (RequestBytes, RequestBytes) = ([0], [0]);
             let receive = pmpi!($receive: fn(Word, Word, Word, Word, Word, Word, Word));
             let send = pmpi!($send: fn(Word, Word, Word, Word, Word, Word, Word));
+            let number = lengths::$number(rc);
+            let asked =
+                Receive { buffer: rb, count: number, datatype: rt, rank: from, tag: receive_tag, comm, status };
+            let receives = || {
+                // SAFETY: the caller's arguments.
+                unsafe { $receives(rb, rc, rt, from, receive_tag, comm, status) }
+            };
             if handlers::differ(comm) {
+                // SAFETY: the caller's arguments.
+                let code = unsafe { handlers::refused(&asked, rc) };
+                if code != abi::SUCCESS {
+                    return code;
+                }
                 let place = word(sent.as_mut_ptr());
                 // SAFETY: the caller's arguments, and a place for the request.
                 return unsafe {
                     match send(sb, sc, st, to, send_tag, comm, place) {
                         abi::SUCCESS => {
-                            let code = $receives(rb, rc, rt, from, receive_tag, comm, status);
-                            let sent = finish(&KIND, &mut sent, None, || $is_long(sc, st));
-                            if code == abi::SUCCESS { sent } else { code }
+                            handlers::receive_beside(&asked, &mut sent, $is_long(sc, st), receives)
                         }
                         error => error,
                     }
@@ -188,7 +202,7 @@ macro_rules! exchanging {
             };
             match finish_all(&KIND, &singles, long) {
                 // SAFETY: the caller's arguments.
-                TAKEN_BACK => unsafe { $receives(rb, rc, rt, from, receive_tag, comm, status) },
+                TAKEN_BACK => unsafe { handlers::receive_beside(&asked, &mut sent, $is_long(sc, st), receives) },
                 code => code,
             }
         }
@@ -196,8 +210,8 @@ macro_rules! exchanging {
 }
 
 exchanging! {
-    MPI_Sendrecv: Isend, Irecv, MPI_Send, MPI_Recv, message;
-    MPI_Sendrecv_c: Isend_c, Irecv_c, MPI_Send_c, MPI_Recv_c, whole, or MPI_Sendrecv;
+    MPI_Sendrecv: Isend, Irecv, MPI_Send, MPI_Recv, message, number;
+    MPI_Sendrecv_c: Isend_c, Irecv_c, MPI_Send_c, MPI_Recv_c, whole, large_number, or MPI_Sendrecv;
 }
 
 /// # Safety
