@@ -12,6 +12,9 @@ use crate::process::preempt::{self, Preempt};
 use crate::quantum::Quanta;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::sync::OnceLock;
+use words::variable;
+
+mod words;
 
 /// Set to 1, the programs that this one starts are taken over too.
 const CHILDREN: &CStr = c"RADDLE_CHILDREN";
@@ -69,17 +72,14 @@ static SETTINGS: OnceLock<Settings> = OnceLock::new();
 /// The settings, read now if no constructor has.
 pub(crate) fn settings() -> &'static Settings {
     SETTINGS.get_or_init(|| Settings {
-        pool: raddle::drop_in::Settings::read(|name| variable(&CString::new(name).ok()?)),
-        stats: variable(c"RADDLE_STATS"),
+        pool: raddle::drop_in::Settings::read(words::of_pool),
+        stats: words::form_of_stats(),
         metrics: variable(c"RADDLE_METRICS").filter(|path| !path.is_empty()),
-        trace: variable(c"RADDLE_TRACE").filter(|path| !path.is_empty()).map(|path| {
-            let events = variable(c"RADDLE_TRACE_EVENTS").and_then(|text| text.parse().ok());
-            (path, events.unwrap_or(raddle::trace::EVENTS))
-        }),
-        dump_on: variable(c"RADDLE_DUMP_ON").and_then(|signal| signal.parse().ok()),
+        trace: variable(c"RADDLE_TRACE").filter(|path| !path.is_empty()).map(|path| (path, words::events_of_trace())),
+        dump_on: words::signal_of_dump(),
         output: if variable(c"RADDLE_STATS").is_some() { copy_of_errors() } else { 2 },
-        children: variable(CHILDREN).is_some_and(|value| value == "1"),
-        main: variable(MAIN).is_some_and(|value| value == "1"),
+        children: words::is_on(CHILDREN),
+        main: words::is_on(MAIN),
         quantum: quantum(variable(QUANTUM)),
         preempt: Preempt::read(variable(PREEMPT).as_deref()),
         first: variable(FIRST).and_then(|value| value.parse().ok()),
@@ -108,15 +108,6 @@ fn copy_of_errors() -> c_int {
     if copy < 0 { 2 } else { copy as c_int }
 }
 
-fn variable(name: &CStr) -> Option<String> {
-    // SAFETY: a C string; the answer is one too, copied before anything can change it: at start no other thread is
-    // there.
-    unsafe {
-        let value = c::getenv(name.as_ptr());
-        (!value.is_null()).then(|| CStr::from_ptr(value).to_string_lossy().into_owned())
-    }
-}
-
 /// The loader calls this when the library is loaded.
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -129,6 +120,7 @@ extern "C" fn constructor(_: c_int, _: *const *const c_char, _: *const *const c_
     crate::process::fork::count_forks();
     crate::process::kernel_waits::prepare_notes();
     let settings = settings();
+    words::tell_misspelt();
     if settings.stats.is_some() || settings.trace.is_some() {
         // SAFETY: the function takes nothing and does not unwind. Registered before the program's own: it runs after
         // those.

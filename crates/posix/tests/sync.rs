@@ -323,6 +323,49 @@ fn a_signal_has_all_threads_dumped() {
     assert!(!seen.iter().any(is_ours), "{seen:?}");
 }
 
+/// A dump says who holds a pthread mutex, and which thread runs. The signal has its name in the environment, too.
+#[test]
+fn a_dump_names_who_holds_a_mutex() {
+    let program = common::compile("dump_holders.c", &[]);
+    let file = program.with_extension("dump");
+    let mut command = std::process::Command::new(&program);
+    command.env("LD_PRELOAD", common::library()).env("RADDLE_DUMP_ON", "WINCH");
+    command.stdin(std::process::Stdio::piped()).stderr(std::fs::File::create(&file).unwrap());
+    let mut child = command.spawn().unwrap();
+    let wanted = ["), held by thread 0 \"holder\"", "), held by the kernel thread 0x", "\"computer\" is running"];
+    common::until("a dump that names the holders", || {
+        std::io::Write::write_all(child.stdin.as_mut().unwrap(), b"x").unwrap();
+        let text = std::fs::read_to_string(&file).unwrap();
+        wanted.iter().all(|part| text.contains(part)).then_some(())
+    });
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    for path in [program, file] {
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+/// What the environment says and nobody understands is told, and so is a name that is nearly one of ours.
+#[test]
+fn a_setting_that_is_not_understood_is_told() {
+    let program = common::compile("create_join.c", &[]);
+    let told = |name: &str, value: &str| common::drop_in(&program, &[], &[(name, value)]).err;
+    let lines = [
+        ("RADDLE_DUMP_ON", "KILLALL", "not HUP, QUIT, USR1, USR2, WINCH or a signal's number"),
+        ("RADDLE_STATS", "y", "RADDLE_STATS is `y`, not text or json: text is taken"),
+        ("RADDLE_MAIN", "yes", "RADDLE_MAIN is `yes`, not 1 or 0: 0 is taken"),
+        ("RADDLE_ALL_PROCESSORS", "on", "RADDLE_ALL_PROCESSORS is `on`, not 1 or 0"),
+        ("RADDLE_POLCY", "fifo", "RADDLE_POLCY is no setting; did you mean RADDLE_POLICY?"),
+    ];
+    for (name, value, line) in lines {
+        assert!(told(name, value).contains(line), "{name}={value}: {}", told(name, value));
+    }
+    for (name, value) in [("RADDLE_STATS", ""), ("RADDLE_MAIN", "0"), ("RADDLE_OF_SOMEBODY_ELSE", "1")] {
+        assert!(!told(name, value).contains("RADDLE_"), "{name}={value}: {}", told(name, value));
+    }
+    std::fs::remove_file(program).unwrap();
+}
+
 /// The signal for a dump, of which the program knows nothing, ends no wait of the first thread's and prolongs none,
 /// whether that is a kernel thread or a lightweight one.
 #[test]

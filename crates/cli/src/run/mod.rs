@@ -137,6 +137,28 @@ enum Stats {
     Json,
 }
 
+/// What the library reads in the environment, and the command does not, with the option to give.
+const OPTIONS_ALONE: [(&str, &str); 8] = [
+    ("RADDLE_STATS", "--stats"),
+    ("RADDLE_METRICS", "--metrics"),
+    ("RADDLE_TRACE", "--trace"),
+    ("RADDLE_TRACE_EVENTS", "--trace-events"),
+    ("RADDLE_DUMP_ON", "--dump-on"),
+    ("RADDLE_CHILDREN", "--children"),
+    ("RADDLE_MAIN", "--main"),
+    ("RADDLE_QUIET", "--quiet"),
+];
+
+/// A line for what the user has set in vain. An outer `raddle run` sets them for itself.
+fn tell_of_settings(options: &Options) {
+    if options.quiet || options.compared || std::env::var_os("RADDLE_RUN").is_some() {
+        return;
+    }
+    for (name, option) in OPTIONS_ALONE.into_iter().filter(|(name, _)| std::env::var_os(name).is_some()) {
+        eprintln!("raddle: {name} is not looked at: give {option}");
+    }
+}
+
 /// A signal that may be caught, and that no fault brings.
 fn signal(text: &str) -> Result<i32, String> {
     const KNOWN: [(&str, i32); 5] = [("HUP", 1), ("QUIT", 3), ("USR1", 10), ("USR2", 12), ("WINCH", 28)];
@@ -150,6 +172,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     if !options.compared {
         check_policy(options)?;
     }
+    tell_of_settings(options);
     let Some((name, arguments)) = options.command.split_first() else { return Err("no program is named".into()) };
     let found = match program::find(name, arguments) {
         Ok(found) => found,
@@ -243,15 +266,9 @@ fn command(program: &Program, options: &Options, library: &str, files: Files) ->
     command.env("LD_PRELOAD", preload).env("RADDLE_RUN", std::process::id().to_string());
     tunables::set(&mut command);
     // What is not asked for must not come from an outer `raddle run`; processors and policy may be set by hand.
-    command
-        .env_remove("RADDLE_STATS")
-        .env_remove("RADDLE_METRICS")
-        .env_remove("RADDLE_TRACE")
-        .env_remove("RADDLE_TRACE_EVENTS")
-        .env_remove("RADDLE_DUMP_ON")
-        .env_remove("RADDLE_CHILDREN")
-        .env_remove("RADDLE_MAIN")
-        .env_remove("RADDLE_QUIET");
+    for (name, _) in OPTIONS_ALONE {
+        command.env_remove(name);
+    }
     let share = || ranks::processors().filter(|_| options.mpi);
     if let Some(processors) = options.processors.map(usize::from).or_else(share) {
         command.env("RADDLE_PROCESSORS", processors.to_string());

@@ -11,12 +11,14 @@ mod frames;
 use crate::carry::descriptor::Descriptor;
 use crate::carry::note::{NOTE, Note};
 use crate::carry::switching::current;
+use circles::Holder;
 use frames::{Library, own_frames};
 use raddle_context::switch::{Context, current_fs, switch, switch_away};
 use raddle_context::tls;
 use raddle_scheduler::{Claim, Wake};
 use std::backtrace::Backtrace;
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,6 +87,7 @@ pub fn dump(out: &mut dyn io::Write, options: DumpOptions) -> io::Result<()> {
     // Before the threads are visited, after which they come back to their waits.
     let circles = crate::govern::dump::circles::drawn();
     let library = Library::find();
+    let mut holders = Holders::new();
     let (mut listed, mut walked, mut omitted) = (0, 0, 0u64);
     for (index, descriptor) in crate::carry::pool::descriptors().iterate() {
         // SAFETY: objects of the slab live for ever.
@@ -97,7 +100,7 @@ pub fn dump(out: &mut dyn io::Write, options: DumpOptions) -> io::Result<()> {
             continue;
         }
         listed += 1;
-        let text = describe(descriptor, walked < options.backtraces, &mut walked, &library);
+        let text = describe(descriptor, walked < options.backtraces, &mut walked, &library, &mut holders);
         writeln!(out, "thread {index} {text}")?;
     }
     if omitted > 0 {
@@ -109,13 +112,23 @@ pub fn dump(out: &mut dyn io::Write, options: DumpOptions) -> io::Result<()> {
     out.flush()
 }
 
+/// In words, those that hold what others wait for: each is looked for once.
+type Holders = HashMap<Holder, String>;
+
 /// One thread, in a line or with its stack.
-fn describe(descriptor: &'static Descriptor, walk: bool, walked: &mut usize, library: &Library) -> String {
+fn describe(
+    descriptor: &'static Descriptor,
+    walk: bool,
+    walked: &mut usize,
+    library: &Library,
+    holders: &mut Holders,
+) -> String {
     // SAFETY: null, or an activation, which are never freed.
     if let Some(activation) = unsafe { descriptor.activation.get().as_ref() } {
+        let name = circles::name_of(descriptor);
         return match activation.waits_for.load(Ordering::Relaxed) {
-            0 => "running".into(),
-            word => format!("is apart and waits for a word in memory ({word:#x}) in the kernel"),
+            0 => format!("{name} is running"),
+            word => format!("{name} is apart and waits for a word in memory ({word:#x}) in the kernel"),
         };
     }
     let claimed = descriptor
@@ -139,7 +152,7 @@ fn describe(descriptor: &'static Descriptor, walk: bool, walked: &mut usize, lib
     // SAFETY: the claim was won and the thread is off its stack, until it is made ready below.
     let visited = unsafe { visit(descriptor, walk) };
     *walked += usize::from(visited.stack.is_some());
-    let text = visited.describe(descriptor, walk, library);
+    let text = visited.describe(descriptor, walk, library, holders);
     // The claim was ours: the thread goes on from a wake-up for no reason.
     // SAFETY: the claim was won above.
     unsafe { crate::carry::ready::make_ready(descriptor.record()) };
@@ -171,15 +184,18 @@ struct Visit {
 
 impl Visit {
     /// In words. `walk`: the stack was to be walked.
-    fn describe(&self, target: &'static Descriptor, walk: bool, library: &Library) -> String {
+    fn describe(&self, target: &'static Descriptor, walk: bool, library: &Library, holders: &mut Holders) -> String {
         let name = target.name().unwrap_or_else(|| "<unnamed>".into());
         let Some(note) = self.note else { return format!("{name:?} waits, with no room on its stack to ask for what") };
         let mut text = format!("{name:?} waits for {}", note.kind());
         if note.object != 0 {
             let _ = write!(text, " ({:#x})", note.object);
         }
-        if note.holder != 0 {
-            let _ = write!(text, ", which is up to the thread at {:#x}", note.holder);
+        let noted = Some(note.holder).filter(|holder| *holder != 0).map(Holder::Record);
+        if let Some(holder) = noted.or_else(|| Holder::of(note.kind(), note.object)) {
+            let who = holders.entry(holder).or_insert_with(|| holder.describe());
+            let verb = if note.kind().ends_with("mutex") { "held by" } else { "which is up to" };
+            let _ = write!(text, ", {verb} {who}");
         }
         let _ = write!(text, "; it is the one at {:#x}", std::ptr::from_ref(target).addr());
         match &self.stack {

@@ -34,6 +34,7 @@ pub use crate::os::{core, usable as usable_cores};
 pub use crate::threads::pool::Settings;
 pub use raddle_context::stack::{has_filters, lock as lock_stacks};
 pub use raddle_queues::{places, slab};
+pub use raddle_scheduler::expression::nearest;
 pub use raddle_scheduler::sync::mutex::{PAUSES, SPINS};
 pub use raddle_scheduler::words;
 

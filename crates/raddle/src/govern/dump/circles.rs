@@ -40,11 +40,41 @@ const MOST_REPORTED: usize = 64;
 
 /// Who holds a mutex, as its memory says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Holder {
+pub(crate) enum Holder {
     /// The address of a thread's record.
     Record(usize),
     /// A thread pointer.
     Pointer(usize),
+}
+
+impl Holder {
+    /// Of what a thread waits for; `None` if that is no mutex, or nobody holds it.
+    pub fn of(kind: &str, object: usize) -> Option<Holder> {
+        match kind {
+            MUTEX => raddle_scheduler::sync::mutex::holder_in(word(object)?).map(Holder::Record),
+            PTHREAD_MUTEX => {
+                // The lock's word, and where the drop-in library keeps the holder.
+                let (held, holder) = (word(object)? as u32, word(object.checked_add(crate::carry::note::HOLDER_AT)?)?);
+                (!matches!(held, 0 | LEFT) && holder != 0).then_some(Holder::Pointer(holder as usize))
+            }
+            _ => None,
+        }
+    }
+
+    /// Its number in dumps and its name. Looks at all threads.
+    pub fn describe(self) -> String {
+        let is = |descriptor: &Descriptor| match self {
+            Holder::Record(record) => std::ptr::from_ref(descriptor).addr() == record,
+            // SAFETY: the words of a context are atomics that may be read at any time.
+            Holder::Pointer(pointer) => unsafe { &*descriptor.context.get() }.fs() == pointer,
+        };
+        let mut threads = crate::carry::pool::descriptors().iterate();
+        match (threads.find(|(_, descriptor)| descriptor.is_in_use() && is(descriptor)), self) {
+            (Some((index, descriptor)), _) => format!("thread {index} {}", name_of(descriptor)),
+            (None, Holder::Record(at)) => format!("the thread at {at:#x}"),
+            (None, Holder::Pointer(pointer)) => format!("the kernel thread {pointer:#x}"),
+        }
+    }
 }
 
 /// A thread that is parked for a mutex.
@@ -67,15 +97,7 @@ impl Waiter {
         // SAFETY: the words of a context are atomics that may be read at any time.
         let pointer = unsafe { &*descriptor.context.get() }.fs();
         let Waits { kind, object: mutex } = Waits::of(pointer)?;
-        let holder = match kind {
-            MUTEX => raddle_scheduler::sync::mutex::holder_in(word(mutex)?).map(Holder::Record)?,
-            PTHREAD_MUTEX => {
-                // The lock's word, and where the drop-in library keeps the holder.
-                let (held, holder) = (word(mutex)? as u32, word(mutex.checked_add(crate::carry::note::HOLDER_AT)?)?);
-                (!matches!(held, 0 | LEFT) && holder != 0).then_some(Holder::Pointer(holder as usize))?
-            }
-            _ => return None,
-        };
+        let holder = Holder::of(kind, mutex)?;
         // The same wait as before: what was read was its own.
         (descriptor.thread.current_wait() == Some(epoch)).then_some(Waiter {
             descriptor,
