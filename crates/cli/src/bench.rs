@@ -43,7 +43,7 @@ A peer that is not installed is named and is no error.";
 
 /// Compare runtimes on the workloads, each run in a fresh process, in interleaved rounds
 #[derive(Args, Clone)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = crate::screen::examples(EXAMPLES))]
 pub struct Options {
     /// Workloads to run; all when none is named (`--list` shows them). `quick` alone: a few, in 20 seconds. `blocked`
     /// alone: how long a processor rests when its thread blocks in the kernel unseen. `quantum` alone: how long a

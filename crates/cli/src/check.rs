@@ -28,7 +28,7 @@ was over before one was reached (NOT REACHED, which says nothing of the policy),
 
 /// Check a policy: explore interleavings of its processors on a controlled machine
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = crate::screen::examples(EXAMPLES))]
 pub struct Options {
     /// The policy, such as `fifo` or `priority(3, steal(fifo))`
     #[arg(value_name = "POLICY")]

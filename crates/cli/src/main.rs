@@ -31,6 +31,7 @@ use std::process::ExitCode;
 /// them.
 #[derive(Parser)]
 #[command(name = "raddle", version, long_version = env!("BUILT_AS_VERSION"), arg_required_else_help = true)]
+#[command(max_term_width = screen::HELP_COLUMNS)]
 struct Command {
     #[command(subcommand)]
     subcommand: Sub,
@@ -126,6 +127,19 @@ mod tests {
         }
         for sub in command.get_subcommands() {
             refusals(sub, &[path, &[sub.get_name()]].concat(), value, all);
+        }
+    }
+
+    #[test]
+    fn help_fits_the_terminal() {
+        for columns in [80, screen::HELP_COLUMNS] {
+            let mut command = Command::command().term_width(columns);
+            command.build();
+            for sub in command.get_subcommands_mut() {
+                let help = sub.render_long_help().to_string();
+                let long: Vec<_> = help.lines().filter(|line| line.chars().count() > columns).collect();
+                assert!(help.contains("Usage") && long.is_empty(), "{columns}: {long:?}");
+            }
         }
     }
 

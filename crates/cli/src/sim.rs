@@ -37,7 +37,7 @@ Exit status: 0; 1 when a simulated program failed, parts are missing, or nothing
 
 /// Run a policy on simulated cores, in virtual time
 #[derive(Args)]
-#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
+#[command(after_help = crate::screen::examples(EXAMPLES), args_conflicts_with_subcommands = true)]
 pub struct Options {
     #[command(subcommand)]
     what: Option<What>,

@@ -22,7 +22,7 @@ shows nothing, or the command line is wrong.";
 
 /// Show what programs under `raddle run --metrics` do
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = crate::screen::examples(EXAMPLES))]
 pub struct Options {
     /// A process's number, or its file; all of yours if none is given
     #[arg(value_name = "PID|FILE")]
@@ -224,9 +224,7 @@ fn nothing(which: Option<&Path>) -> String {
 
 /// In the place of what stood on the terminal before, and no more than its lines: without flicker, line by line.
 fn on_screen(text: &str) -> String {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-    let size = size.filter(|size| size.ws_row > 1 && size.ws_col > 1);
-    let (rows, columns) = size.map_or((24, 80), |size| (usize::from(size.ws_row), usize::from(size.ws_col)));
+    let (rows, columns) = crate::screen::size(std::io::stdout()).unwrap_or((24, 80));
     let lines = text.lines().take(rows - 1).map(|line| line.chars().take(columns).collect::<String>());
     let lines = lines.map(|line| line + "\x1b[K\n").collect::<String>();
     format!("\x1b[H{lines}\x1b[J")

@@ -17,7 +17,7 @@ Exit status: 0, or 2 when it is no trace, or cannot be read or written.";
 
 /// Make JSON of a trace whose program crashed, was killed, or replaced itself
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = crate::screen::examples(EXAMPLES))]
 pub struct Options {
     /// What `raddle run --trace` left there
     #[arg(value_name = "FILE.raw")]

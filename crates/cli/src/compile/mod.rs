@@ -31,7 +31,7 @@ Guide: docs/preemptible.md";
 
 /// Compile C with quantum checks: a thread that only computes gives way to others
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = crate::screen::examples(EXAMPLES))]
 pub struct C {
     /// Arguments of clang
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
@@ -40,7 +40,7 @@ pub struct C {
 
 /// Compile C++ with quantum checks
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = crate::screen::examples(EXAMPLES))]
 pub struct Cxx {
     /// Arguments of clang++
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
@@ -49,7 +49,7 @@ pub struct Cxx {
 
 /// Run cargo so that what it builds, the standard library included, has quantum checks
 #[derive(Args)]
-#[command(after_help = CARGO_EXAMPLES)]
+#[command(after_help = crate::screen::examples(CARGO_EXAMPLES))]
 pub struct Cargo {
     /// Arguments of cargo: `build`, `run`, `test` or `bench`, and theirs
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]

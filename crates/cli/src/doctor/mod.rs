@@ -20,7 +20,7 @@ Exit status: 0, also when something is missing.";
 
 /// Show what this machine offers, and what is used instead of what it lacks
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = crate::screen::examples(EXAMPLES))]
 pub struct Options {
     /// How to show it; JSON is one object a line with the keys `name`, `state`, `found` and `consequence`
     #[arg(long, value_enum, default_value_t = Format::Text)]

@@ -38,7 +38,7 @@ Exit status: that of the program; 127 when it is not found, 126 when it cannot b
 
 /// Run an existing program, its threads lightweight
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = crate::screen::examples(EXAMPLES))]
 pub struct Options {
     /// Run its threads on at most N processors; default: as many as the cores that it may use
     #[arg(
