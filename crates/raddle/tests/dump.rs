@@ -54,8 +54,10 @@ fn every_waiting_thread_says_for_what_and_goes_on_unharmed() {
             "waits_in_this_function",
         ]);
         let line = |name: &str| text.lines().find(|l| l.contains(&format!("\"{name}\" waits"))).unwrap().to_owned();
-        let address = line("holder").rsplit(' ').next().unwrap().to_owned();
-        assert!(line("locker").contains(&format!("up to the thread at {address}")), "{text}");
+        // `thread 0 "holder"`, as its own line begins.
+        let numbered = |name: &str| line(name).split(" waits").next().unwrap().to_owned();
+        assert!(line("locker").contains(&format!(", held by {};", numbered("holder"))), "{text}");
+        assert!(line("joiner").contains(&format!(", which is up to {};", numbered("locker"))), "{text}");
         // A hundred more dumps from inside and outside the pool change nothing.
         for _ in 0..50 {
             dumped();
