@@ -40,6 +40,8 @@ pub struct Abi {
     wide: bool,
     /// `MPI_COMM_WORLD`, `MPI_BYTE`, `MPI_PACKED`, `MPI_ERRORS_ARE_FATAL` and its like; Open MPI's are addresses.
     pub comm_world: Word,
+    /// `MPI_COMM_NULL`; of Open MPI it is not asked.
+    comm_null: Word,
     pub byte: Word,
     packed: Word,
     pub errors_are_fatal: Word,
@@ -58,6 +60,11 @@ impl Abi {
     pub fn is_nobody(&self, rank: Word) -> bool {
         // The upper half of an argument may hold anything.
         rank as u32 as c_int == self.proc_null
+    }
+
+    /// Whether a communicator, as a call takes it, is none.
+    pub fn is_none(&self, comm: Word) -> bool {
+        self.handle(comm) == self.comm_null
     }
 
     /// Nobody, as a call takes it.
@@ -93,6 +100,7 @@ static MPICH: Abi = Abi {
     proc_null: -1,
     wide: false,
     comm_world: 0x4400_0000,
+    comm_null: 0x0400_0000,
     byte: 0x4c00_010d,
     packed: 0x4c00_010f,
     errors_are_fatal: 0x5400_0000,
@@ -111,6 +119,7 @@ static OPEN_MPI: Abi = Abi {
     proc_null: -2,
     wide: true,
     comm_world: 0,
+    comm_null: 0,
     byte: 0,
     packed: 0,
     errors_are_fatal: 0,
@@ -130,6 +139,7 @@ static STANDARD: Abi = Abi {
     proc_null: -3,
     wide: true,
     comm_world: 0x101,
+    comm_null: 0x100,
     byte: 0x247,
     packed: 0x207,
     errors_are_fatal: 0x141,

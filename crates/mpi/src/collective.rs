@@ -1,8 +1,9 @@
 //! Calls in which all ranks take part.
 //!
-//! For what has no non-blocking form see [`gathered`](crate::gathered). Lengths that stand in arrays, or count at some
-//! ranks alone, are not looked at: such a call is as if long. Of calls with large counts those with arrays of them are
-//! as they are: these are no arrays of `int` for an implementation without.
+//! For what has no non-blocking form see [`gathered`](crate::gathered); neighbours have [theirs](crate::neighbours).
+//! Lengths that stand in arrays, or count at some ranks alone, are not looked at: such a call is as if long. Of calls
+//! with large counts those with arrays of them are as they are: these are no arrays of `int` for an implementation
+//! without.
 //!
 //! Reads and writes of files are not among them, though they have such forms: MPICH's (4.0.2) tell of success where the
 //! system refuses a write, and Open MPI's (4.1.4) do not end at the end of a file.
@@ -28,11 +29,6 @@ blocking! {
     MPI_Reduce_scatter_block: Ireduce_scatter_block(sb, rb, count, datatype, op, comm) if of_each(count, datatype, comm);
     MPI_Scan: Iscan(sb, rb, count, datatype, op, comm) if message(count, datatype);
     MPI_Exscan: Iexscan(sb, rb, count, datatype, op, comm) if message(count, datatype);
-    MPI_Neighbor_allgather: Ineighbor_allgather(sb, sc, st, rb, rc, rt, comm) if true;
-    MPI_Neighbor_allgatherv: Ineighbor_allgatherv(sb, sc, st, rb, rc, displacements, rt, comm) if true;
-    MPI_Neighbor_alltoall: Ineighbor_alltoall(sb, sc, st, rb, rc, rt, comm) if true;
-    MPI_Neighbor_alltoallv: Ineighbor_alltoallv(sb, sc, sd, st, rb, rc, rd, rt, comm) if true;
-    MPI_Neighbor_alltoallw: Ineighbor_alltoallw(sb, sc, sd, st, rb, rc, rd, rt, comm) if true;
     MPI_Bcast_c: Ibcast_c(buffer, count, datatype, root, comm) if whole(count, datatype), or MPI_Bcast;
     MPI_Gather_c: Igather_c(sb, sc, st, rb, rc, rt, root, comm) if true, or MPI_Gather;
     MPI_Scatter_c: Iscatter_c(sb, sc, st, rb, rc, rt, root, comm) if true, or MPI_Scatter;
@@ -44,6 +40,4 @@ blocking! {
         if large_of_each(count, datatype, comm), or MPI_Reduce_scatter_block;
     MPI_Scan_c: Iscan_c(sb, rb, count, datatype, op, comm) if whole(count, datatype), or MPI_Scan;
     MPI_Exscan_c: Iexscan_c(sb, rb, count, datatype, op, comm) if whole(count, datatype), or MPI_Exscan;
-    MPI_Neighbor_allgather_c: Ineighbor_allgather_c(sb, sc, st, rb, rc, rt, comm) if true, or MPI_Neighbor_allgather;
-    MPI_Neighbor_alltoall_c: Ineighbor_alltoall_c(sb, sc, st, rb, rc, rt, comm) if true, or MPI_Neighbor_alltoall;
 }

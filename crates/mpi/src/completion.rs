@@ -218,6 +218,13 @@ pub unsafe extern "C" fn MPI_Waitsome(
     statuses: Word,
 ) -> c_int {
     static KIND: Kind = Kind::new();
+    if (count as u32 as c_int) < 0 || [requests, finished, indices].contains(&0) {
+        // As in `MPI_Waitall`. Open MPI's test returns the error, and its wait tells the handler, too.
+        // SAFETY: the caller's arguments.
+        return unsafe {
+            pmpi!(Waitsome: fn(Word, Word, Word, Word, Word))(count, requests, finished, indices, statuses)
+        };
+    }
     let test = pmpi!(Testsome: fn(Word, Word, Word, Word, Word));
     let mut question = || {
         // SAFETY: the caller's arguments.

@@ -10,7 +10,7 @@
 //! `MPI_Win_unlock`, `MPI_Win_start`, `MPI_Win_complete`), what some ranks do without the others
 //! (`MPI_Comm_create_group`, `MPI_Intercomm_create`, `MPI_Comm_accept`), what closes files, and `MPI_Finalize`.
 
-use crate::abi::{RequestBytes, SUCCESS, Word, pmpi, word};
+use crate::abi::{RequestBytes, SUCCESS, Word, abi, pmpi, word};
 use crate::completion::until;
 use crate::engine;
 use crate::entries::{profiled, without_large_counts, word_for};
@@ -21,7 +21,7 @@ use std::ffi::c_int;
 use std::sync::Mutex;
 
 /// Waits until all ranks of it have come.
-fn gather(comm: Word) -> c_int {
+pub(crate) fn gather(comm: Word) -> c_int {
     static KIND: Kind = Kind::new();
     let mut request: RequestBytes = [0];
     let begin = pmpi!(Ibarrier: fn(Word, Word));
@@ -32,19 +32,22 @@ fn gather(comm: Word) -> c_int {
     }
 }
 
-/// `gathered!(MPI_X X(arguments) over comm, then made;)`: the implementation's call after a barrier, and what is to be
-/// done where it has succeeded.
+/// `gathered!(MPI_X X(arguments) over comm unless refused, then made;)`: the implementation's call after a barrier, and
+/// what is to be done where it has succeeded. What it refuses on no communicator it tells no communicator's handler.
 macro_rules! gathered {
-    ($($mpi:ident $pmpi:ident($($argument:ident),*) over $comm:ident $(, then $made:expr)? $(, or $small:ident)?;)*) => {$(
+    ($($mpi:ident $pmpi:ident($($argument:ident),*) over $comm:ident $(unless $refused:expr)? $(, then $made:expr)?
+        $(, or $small:ident)?;)*) => {$(
         /// # Safety
         /// As MPI says.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, clippy::too_many_arguments)]
         pub unsafe extern "C" fn $mpi($($argument: Word),*) -> c_int {
             without_large_counts! { [$($small)?] ($($argument),*) }
-            let code = gather($comm);
-            if code != SUCCESS {
-                return code;
+            if true $(&& !$refused)? {
+                let code = gather($comm);
+                if code != SUCCESS {
+                    return code;
+                }
             }
             let call = pmpi!($pmpi: fn($(word_for!($argument)),*));
             // SAFETY: the caller's arguments.
@@ -71,7 +74,7 @@ gathered! {
         over comm;
     MPI_Dist_graph_create_adjacent
         Dist_graph_create_adjacent(comm, from, sources, sw, to, targets, tw, info, reorder, made) over comm;
-    MPI_File_open File_open(comm, name, mode, info, file) over comm;
+    MPI_File_open File_open(comm, name, mode, info, file) over comm unless abi().is_none(comm);
     MPI_Win_create Win_create(base, size, unit, info, comm, window) over comm, then window_made(comm, window);
     MPI_Win_allocate Win_allocate(size, unit, info, comm, base, window) over comm, then window_made(comm, window);
     MPI_Win_allocate_shared Win_allocate_shared(size, unit, info, comm, base, window)
@@ -165,7 +168,7 @@ pub unsafe extern "C" fn MPI_Win_free(window: Word) -> c_int {
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Win_fence(assert: Word, window: Word) -> c_int {
-    let key = crate::abi::abi().handle(window) as u64;
+    let key = abi().handle(window) as u64;
     with(|windows| windows.get(&key).copied()).map(gather);
     // SAFETY: the caller's arguments.
     unsafe { pmpi!(Win_fence: fn(Word, Word))(assert, window) }

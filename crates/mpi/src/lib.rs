@@ -12,7 +12,7 @@
 //! do not.
 //!
 //! Reading order: [`abi`], [`waits`], [`engine`], [`led`], [`idle`], [`soon`], [`entries`], [`messages`],
-//! [`completion`], [`collective`], [`gathered`], [`lengths`], [`begun`], [`handlers`], [`world`].
+//! [`completion`], [`collective`], [`gathered`], [`neighbours`], [`lengths`], [`begun`], [`handlers`], [`world`].
 
 mod abi;
 mod begun;
@@ -27,6 +27,7 @@ mod idle;
 mod led;
 mod lengths;
 mod messages;
+mod neighbours;
 mod soon;
 mod uncancelled;
 mod waits;

@@ -1,5 +1,5 @@
 // What a program does wrong is told as natively. Two ranks.
-// usage: wrong calls|late|answered|fatal|twice|several|pending
+// usage: wrong calls|handled|late|answered|fatal|twice|several|pending
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -36,6 +36,36 @@ static void calls(void) {
     printf("rank %d: no array %d %d, no request %d\n", rank, all, any, class_of(MPI_Wait(NULL, &status)));
     MPI_Send(sent, sizeof sent, MPI_CHAR, other, 0, MPI_COMM_WORLD);
     printf("rank %d: received %d\n", rank, class_of(MPI_Wait(&request, &status)));
+}
+
+// Which of these call the handler, and with what.
+static void handled(void) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Status statuses[2];
+    MPI_File file;
+    volatile int below = -1;
+    int some, indices[2], code, from;
+    told = -1;
+    code = class_of(MPI_Waitsome(below, &request, &some, indices, statuses));
+    printf("rank %d: some below zero %d, the handler was told %d\n", rank, code, told);
+    told = -1;
+    code = class_of(MPI_Waitsome(1, &request, NULL, indices, statuses));
+    printf("rank %d: no place for how many %d, the handler was told %d\n", rank, code, told);
+    told = -1;
+    code = class_of(MPI_Waitsome(1, &request, &some, indices, statuses));
+    printf("rank %d: some of none %d, the handler was told %d\n", rank, code, told);
+    told = -1;
+    code = class_of(MPI_File_open(MPI_COMM_NULL, "none", MPI_MODE_RDONLY, MPI_INFO_NULL, &file));
+    printf("rank %d: a file of nobody's %d, the handler was told %d\n", rank, code, told);
+    told = -1;
+    code = class_of(MPI_Neighbor_allgather(&rank, 1, MPI_INT, &from, 1, MPI_INT, MPI_COMM_WORLD));
+    printf("rank %d: no neighbours %d, the handler was told %d\n", rank, code, told);
+#ifdef MPICH
+    // Open MPI's ends the rank by a signal.
+    told = -1;
+    code = class_of(MPI_Neighbor_allgather(&rank, 1, MPI_INT, &from, 1, MPI_INT, MPI_COMM_NULL));
+    printf("rank %d: neighbours of nobody %d, the handler was told %d\n", rank, code, told);
+#endif
 }
 
 // It asks the other rank, which answers late, though messages come. MPICH's calls end the rank when a handler uses them.
@@ -131,13 +161,15 @@ int main(int count, char **words) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     other = 1 - rank;
     if (strcmp(what, "calls") == 0) calls();
-    if (strcmp(what, "late") == 0 || strcmp(what, "answered") == 0 || strcmp(what, "several") == 0) {
+    if (strcmp(what, "late") == 0 || strcmp(what, "answered") == 0 || strcmp(what, "several") == 0 ||
+        strcmp(what, "handled") == 0) {
         MPI_Errhandler handler;
         MPI_Comm_create_errhandler(what[0] == 'a' ? asks : hears, &handler);
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, handler);
     }
     if (strcmp(what, "pending") == 0) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (strcmp(what, "late") == 0 || strcmp(what, "answered") == 0) late();
+    if (strcmp(what, "handled") == 0) handled();
     if (what[0] == 'a' && rank == 0) answers();
     if (strcmp(what, "several") == 0) several();
     if (strcmp(what, "pending") == 0) pending(0), pending(1);
