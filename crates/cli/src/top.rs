@@ -178,7 +178,7 @@ impl Look {
 /// Runs the subcommand.
 pub fn run(options: &Options) -> Result<ExitCode, String> {
     let mut seen = BTreeMap::new();
-    let screen = is_screen(&std::io::stdout()) && !options.once;
+    let is_shown_again = is_screen(&std::io::stdout()) && !options.once;
     loop {
         let looks = looks(options.which.as_deref())?;
         if looks.is_empty() {
@@ -186,11 +186,13 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
             return Ok(ExitCode::FAILURE);
         }
         seen = follow(seen, looks);
+        // Each time, since a terminal's size changes.
+        let screen = is_shown_again.then(|| crate::screen::size(std::io::stdout()).unwrap_or((24, 80)));
         let text = match (options.which.is_some(), seen.values().next()) {
-            (true, Some((look, before))) => one(look, before.as_ref()),
+            (true, Some((look, before))) => one(look, before.as_ref(), screen),
             _ => all(&seen),
         };
-        let is_read = printed(&if screen { on_screen(&text) } else { text })?;
+        let is_read = printed(&screen.map_or_else(|| text.clone(), |screen| on_screen(&text, screen)))?;
         if options.once || !is_read {
             return Ok(ExitCode::SUCCESS);
         }
@@ -223,11 +225,14 @@ fn nothing(which: Option<&Path>) -> String {
 }
 
 /// In the place of what stood on the terminal before, and no more than its lines: without flicker, line by line.
-fn on_screen(text: &str) -> String {
-    let (rows, columns) = crate::screen::size(std::io::stdout()).unwrap_or((24, 80));
-    let lines = text.lines().take(rows - 1).map(|line| line.chars().take(columns).collect::<String>());
-    let lines = lines.map(|line| line + "\x1b[K\n").collect::<String>();
-    format!("\x1b[H{lines}\x1b[J")
+fn on_screen(text: &str, (rows, columns): (usize, usize)) -> String {
+    let all = text.lines().count();
+    // The last row is the cursor's.
+    let (shown, cut) = if all < rows { (all, None) } else { (rows - 2, Some(all + 2 - rows)) };
+    let cut = cut.map(|cut| format!("  {cut} more lines: enlarge the terminal"));
+    let lines = text.lines().take(shown).chain(cut.as_deref());
+    let lines = lines.map(|line| line.chars().take(columns).collect::<String>() + "\x1b[K\n");
+    format!("\x1b[H{}\x1b[J", lines.collect::<String>())
 }
 
 fn looks(which: Option<&Path>) -> Result<Vec<Look>, String> {
@@ -308,7 +313,9 @@ fn rate(look: &Look, before: Option<&Look>, name: &str) -> String {
 
 fn count(value: f64) -> String {
     match value {
+        value if value >= 1e8 => format!("{:.0}M", value / 1e6),
         value if value >= 1e6 => format!("{:.1}M", value / 1e6),
+        value if value >= 1e5 => format!("{:.0}k", value / 1e3),
         value if value >= 1e4 => format!("{:.1}k", value / 1e3),
         value => format!("{value:.0}"),
     }
@@ -321,11 +328,26 @@ fn time(seconds: Option<f64>) -> String {
     }
 }
 
-/// A line for each program.
+/// A line for each program, in 80 columns.
 fn all(seen: &Seen) -> String {
     let mut text = format!(
-        "{:>8} {:<16} {:>6} {:>8} {:>7} {:>8} {:>9} {:>9} {:>10} {:>10}\n",
-        "PID", "PROGRAM", "PROC", "RUNNING", "READY", "WAITING", "SWITCH/s", "CREATE/s", "DELAY p50", "DELAY p99"
+        "{:>7} {:<14} {:>7} {:^17} {:^13} {:^17}\n{:>7} {:<14} {:>7} {:>5} {:>5} {:>5} {:>6} {:>6} {:>8} {:>8}\n",
+        "",
+        "",
+        "",
+        "THREADS",
+        "A SECOND",
+        "RUN-QUEUE DELAY",
+        "PID",
+        "PROGRAM",
+        "PROC",
+        "RUN",
+        "READY",
+        "WAIT",
+        "SWITCH",
+        "CREATE",
+        "P50",
+        "P99"
     );
     seen.values().for_each(|(look, before)| text += &line(look, before.as_ref()));
     text
@@ -337,9 +359,9 @@ fn line(look: &Look, before: Option<&Look>) -> String {
     let state = |name: &str| count(look.sum("threads", name));
     let delay = |quantile: &str| time(look.get(&format!("run_queue_delay_seconds{{quantile=\"{quantile}\"}}")));
     format!(
-        "{:>8} {:<16} {:>6} {:>8} {:>7} {:>8} {:>9} {:>9} {:>10} {:>10}\n",
+        "{:>7} {:<14} {:>7} {:>5} {:>5} {:>5} {:>6} {:>6} {:>8} {:>8}\n",
         look.pid,
-        look.program,
+        look.program.chars().take(14).collect::<String>(),
         format!("{awake:.0}/{all:.0}"),
         state("running"),
         state("ready"),
@@ -372,13 +394,13 @@ fn threads(look: &Look) -> String {
     let mut text = String::new();
     let cores = look.cores.map_or_else(String::new, |cores| format!("; the process used {cores:.2} cores"));
     if !look.busy.is_empty() || look.cores.is_some() {
-        let _ = writeln!(text, "\n  busiest threads, of one core, over the last second{cores}");
+        let _ = writeln!(text, "\n  busiest threads in the last second, of one core{cores}");
     }
     for (share, thread) in &look.busy {
         let _ = writeln!(text, "  {:>9.1} %  {thread}", share * 100.0);
     }
     if !look.waiting.is_empty() {
-        text += "\n  threads that have waited for a second or longer, for what, and those that have waited longest\n";
+        text += "\n  threads that have waited for a second or longer, for what, and the longest\n";
     }
     let mut waiting = look.waiting.clone();
     waiting.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -391,18 +413,66 @@ fn threads(look: &Look) -> String {
     text
 }
 
-/// One program, with all that is known: what is asked first, then the threads, then each figure.
-fn one(look: &Look, before: Option<&Look>) -> String {
+/// One program, with all that is known: what is asked first, then the threads, then each figure. Figures stand closer
+/// together where a screen's rows would not do.
+fn one(look: &Look, before: Option<&Look>, screen: Option<(usize, usize)>) -> String {
     let mut text = format!("{} ({})\n\n", look.program, look.pid);
     text += &all(&BTreeMap::new());
     text += &line(look, before);
     text += &threads(look);
-    let _ = writeln!(text, "\n  {:<44} {:>12} {:>12}", "", "now, or all", "a second");
+    let figures = listed(look, before);
+    let fits = |text: &str| screen.is_none_or(|(rows, _)| text.lines().count() < rows);
+    let full = format!("{text}{figures}");
+    if fits(&full) {
+        return full;
+    }
+    let close = text + &close(look, before, screen.map_or(80, |(_, columns)| columns));
+    if fits(&close) { close } else { close.replace("\n\n", "\n") }
+}
+
+/// A figure, and how much it grows a second, if it is one that only grows.
+fn figure(look: &Look, before: Option<&Look>, name: &str, value: f64) -> (String, String) {
+    let shown = if name.contains("_seconds{") { time(Some(value)) } else { count(value) };
+    (shown, if name.ends_with("_total") { rate(look, before, name) } else { String::new() })
+}
+
+/// A line for each figure.
+fn listed(look: &Look, before: Option<&Look>) -> String {
+    let mut text = format!("\n  {:<44} {:>12} {:>12}\n", "", "now, or all", "a second");
     for (name, value) in &look.values {
+        let (shown, grown) = figure(look, before, name, *value);
+        let _ = writeln!(text, "  {:<44} {shown:>12} {grown:>12}", label(name));
+    }
+    text
+}
+
+/// The same figures on fewer lines: two to a line, and those that have a name in common on one.
+fn close(look: &Look, before: Option<&Look>, columns: usize) -> String {
+    let mut single = Vec::new();
+    let mut common: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (name, value) in &look.values {
+        let (shown, grown) = figure(look, before, name, *value);
         let label = label(name);
-        let shown = if name.contains("_seconds{") { time(Some(*value)) } else { count(*value) };
-        let grown = if name.ends_with("_total") { rate(look, before, name) } else { String::new() };
-        let _ = writeln!(text, "  {label:<44} {shown:>12} {grown:>12}");
+        match label.rsplit_once(", ").filter(|_| !name.contains("{function=")) {
+            Some((of, which)) => {
+                let which = which.strip_suffix("th percentile").map_or(which.to_string(), |part| format!("p{part}"));
+                common.entry(of.to_string()).or_default().push(format!("{which} {shown}"));
+            }
+            None if name.contains('{') => common.entry(label).or_default().push(shown),
+            None => single.push(format!("  {label:<23} {shown:>6} {grown:>6}")),
+        }
+    }
+    let head = format!("  {:<23} {:>6} {:>6}", "", "value", "/s");
+    let a_line = if columns < 2 * head.len() { 1 } else { 2 };
+    let mut text = format!("\n{}\n", head.repeat(a_line));
+    // Down, then across, as they are read.
+    let rows = single.len().div_ceil(a_line).max(1);
+    for row in 0..rows.min(single.len()) {
+        let cells: String = single.iter().skip(row).step_by(rows).map(String::as_str).collect();
+        let _ = writeln!(text, "{cells}");
+    }
+    for (of, values) in common {
+        let _ = writeln!(text, "  {of}: {}", values.join(", "));
     }
     text
 }
@@ -437,7 +507,7 @@ mod tests {
         let seen =
             [&before, &look, &look].into_iter().fold(BTreeMap::new(), |seen, look| follow(seen, vec![look.clone()]));
         assert!(seen[&42] == (look.clone(), Some(before)) && all(&seen).contains("my server"), "{seen:?}");
-        let shown = one(&look, None);
+        let shown = one(&look, None, None);
         assert!(shown.contains("  threads, waiting "), "{shown}");
         let gap = shown.lines().find(|line| line.contains(", function so_slow"));
         assert!(gap.is_some_and(|line| line.contains("2.1")), "{shown}");
@@ -451,6 +521,55 @@ mod tests {
         assert!(shown.contains("61.2 s  9 \"x\"\n") && shown.contains("used 1.50 cores"), "{shown}");
         let ends = [label("switches_total"), label("x_seconds{quantile=\"1\"}")];
         assert_eq!(ends, ["switches", "x, the longest"]);
+    }
+
+    /// What a program's file has, with the widest values.
+    fn full() -> Look {
+        let counters = ["switches", "steals", "steals_tried", "sleeps", "takeovers", "slices", "threads_created"];
+        let more = ["threads_ended", "run_queue_delay_samples"];
+        let counters = counters.iter().chain(&more).map(|name| format!("raddle_{name}_total 123456\n"));
+        let states =
+            ["running", "ready", "waiting"].map(|state| format!("raddle_threads{{state=\"{state}\"}} 123456\n"));
+        let delays = ["0.5", "0.99", "0.999", "1"]
+            .map(|part| format!("raddle_run_queue_delay_seconds{{quantile=\"{part}\"}} 0.0410\n"));
+        let rest = "raddle_spare_kernel_threads 1\nraddle_processors{pool=\"0\",state=\"asleep\"} 64\n\
+                    raddle_processors{pool=\"0\",state=\"awake\"} 64\n# cores 63.50\n# busy 0.98 3 \"hot loop\"\n\
+                    # busy 0.9 4 a\n# busy 0.8 5 b\n# waiting 19 a pthread mutex\n# waits 9.0 9 \"x\" for a pthread mutex\n\
+                    # waits 9.0 8 \"y\" for a pthread mutex\n# waits 9.0 7 \"z\" for a pthread mutex\n";
+        let text: String = counters.chain(states).chain(delays).collect();
+        Look::read(&format!("# program a-server-of-mine 4194304\n{text}{rest}")).unwrap()
+    }
+
+    #[test]
+    fn a_small_terminal_shows_every_figure() {
+        let look = full();
+        let list = all(&BTreeMap::from([(look.pid, (look.clone(), None))]));
+        assert!(list.lines().all(|line| line.chars().count() <= 80), "{list}");
+        assert!(list.lines().last().is_some_and(|line| line.ends_with(" 41.0 ms  41.0 ms")), "{list}");
+        for screen in [(24, 80), (45, 100)] {
+            let text = one(&look, None, Some(screen));
+            assert!(text.lines().count() < screen.0, "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= screen.1), "{text}");
+            for value in look.values.keys().map(|name| label(name)) {
+                let (first, last) = value.split_once(", ").unwrap_or((&value, ""));
+                let last = last.split_once(", ").map_or(last, |(_, last)| last).trim_end_matches("th percentile");
+                assert!(text.lines().any(|line| line.contains(first) && line.contains(last)), "{value}: {text}");
+            }
+            assert!(!on_screen(&text, screen).contains("more lines"));
+        }
+        let (low, high) = (one(&look, None, Some((24, 80))), one(&look, None, Some((45, 100))));
+        assert!(low.contains("  threads: ready 123k, running 123k, waiting 123k\n"), "{low}");
+        assert_eq!(high, one(&look, None, None));
+    }
+
+    #[test]
+    fn what_a_terminal_cuts_is_said() {
+        let text: String = (0..30).map(|line| format!("line {line}\n")).collect();
+        let shown = on_screen(&text, (24, 80));
+        assert_eq!(shown.lines().count(), 24);
+        assert!(shown.contains("line 21\x1b[K\n  8 more lines: enlarge the terminal\x1b[K\n\x1b[J"), "{shown}");
+        assert!(on_screen(&text, (31, 80)).contains("line 29") && on_screen(&text, (2, 4)).contains("  30"));
+        assert!(!on_screen(&text, (31, 80)).contains("more lines"));
     }
 
     #[test]
