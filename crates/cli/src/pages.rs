@@ -60,10 +60,7 @@ pub fn write(options: &Pages, command: Command) -> Result<ExitCode, String> {
     ] {
         put(options.folder.join(path), &completions(shell, command.clone()))?;
     }
-    let page = |command: Command| {
-        let mut text = Vec::new();
-        clap_mangen::Man::new(command).render(&mut text).map(|()| text).map_err(|error| error.to_string())
-    };
+    let page = |command: Command| manual(command).map_err(|error| error.to_string());
     let man = options.folder.join("man/man1");
     put(man.join("raddle.1"), &page(command.clone())?)?;
     for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
@@ -75,9 +72,55 @@ pub fn write(options: &Pages, command: Command) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A command's manual page. What stands below its help would be filled and justified, command lines, too.
+fn manual(command: Command) -> std::io::Result<Vec<u8>> {
+    let below = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let mut text = Vec::new();
+    clap_mangen::Man::new(command.after_help(None::<&str>)).render(&mut text)?;
+    // The version stands last.
+    let version = b".SH VERSION";
+    let at = text.windows(version.len()).position(|part| part == version).unwrap_or(text.len());
+    text.splice(at..at, sections(&below).into_bytes());
+    Ok(text)
+}
+
+/// The end of a command's help, in groff's words.
+fn sections(help: &str) -> String {
+    let plain = |text: &str| text.replace('\\', "\\e").replace('-', "\\-").replace('\'', "\\(aq").replace('`', "\\(ga");
+    let mut page = String::new();
+    for line in help.lines().filter(|line| !line.is_empty()) {
+        match (crate::screen::example(line), line.strip_prefix("Exit status: ")) {
+            (Some((command, what)), _) => {
+                if !command.is_empty() {
+                    page += &format!(".PP\n.nf\n\\&{}\n.fi\n", plain(command));
+                }
+                if !what.is_empty() {
+                    page += &format!(".RS 4\n\\&{}\n.RE\n", plain(what));
+                }
+            }
+            (None, Some(status)) => page += &format!(".SH \"EXIT STATUS\"\n\\&{}\n", plain(status)),
+            (None, None) if line == "Examples:" => page += ".SH EXAMPLES\n",
+            (None, None) => page += &format!(".PP\n\\&{}\n", plain(line)),
+        }
+    }
+    page
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_command_line_stays_one_in_manual_pages() {
+        let help =
+            "Examples:\n  raddle run --stats -- 'a'      what  it does\n  raddle top\n\nMore.\n\nExit status: 0.";
+        let page = manual(Command::new("raddle-run").version("1").after_help(help)).unwrap();
+        let page = String::from_utf8(page).unwrap();
+        let example =
+            ".SH EXAMPLES\n.PP\n.nf\n\\&raddle run \\-\\-stats \\-\\- \\(aqa\\(aq\n.fi\n.RS 4\n\\&what  it does\n.RE\n";
+        let rest = ".PP\n.nf\n\\&raddle top\n.fi\n.PP\n\\&More.\n.SH \"EXIT STATUS\"\n\\&0.\n.SH VERSION";
+        assert!(page.contains(&format!("{example}{rest}")) && !page.contains("EXTRA"), "{page}");
+    }
 
     #[test]
     fn completions_know_what_is_for_users_only() {

@@ -16,6 +16,18 @@ pub fn size(stream: impl AsFd) -> Option<(usize, usize)> {
     (size.ws_row > 1 && size.ws_col > 1).then(|| (size.ws_row.into(), size.ws_col.into()))
 }
 
+/// What puts a line of progress in the place of the one before. A longer one than the terminal is wide would leave its
+/// first part there.
+pub fn in_place(text: &str) -> String {
+    let columns = size(std::io::stderr()).map_or(80, |(_, columns)| columns);
+    format!("\r\x1b[K{}", cut(text, columns))
+}
+
+fn cut(text: &str, columns: usize) -> String {
+    // A full line would already be followed by the next one on some terminals.
+    text.chars().take(columns - 1).collect()
+}
+
 /// How wide help may be: as clap finds it for the rest.
 fn help_columns() -> usize {
     let terminal = size(std::io::stdout()).or_else(|| size(std::io::stderr())).or_else(|| size(std::io::stdin()));
@@ -31,7 +43,7 @@ pub fn examples(text: &str) -> String {
 }
 
 /// An example, and what it does; or what the example above does.
-fn example(line: &str) -> Option<(&str, &str)> {
+pub fn example(line: &str) -> Option<(&str, &str)> {
     let (trimmed, indent) = (line.trim(), line.len() - line.trim_start().len());
     match indent {
         0 => None,
@@ -64,6 +76,11 @@ pub fn fitted(text: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_of_progress_is_one() {
+        assert_eq!([cut("[1/9] création", 9), cut("[1/9]", 9)], ["[1/9] cr", "[1/9]"]);
+    }
 
     #[test]
     fn an_example_stays_whole() {
