@@ -464,7 +464,7 @@ impl Meter {
         let left = left.map_or_else(String::new, |left| format!(", {} left", duration(left)));
         let text = format!("[{done}/{total}] {case}: {contestant}, round {round}{left}");
         if self.terminal {
-            eprint!("\r\x1b[K{text}");
+            eprint!("{}", crate::screen::in_place(&text));
         } else if self.last.is_none_or(|last| last.elapsed() >= Duration::from_secs(5)) {
             self.last = Some(Instant::now());
             eprintln!("{text}");

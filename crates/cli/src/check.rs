@@ -169,7 +169,7 @@ impl Line {
         }
         self.last = Some(Instant::now());
         let seconds = self.start.elapsed().as_secs();
-        eprint!("\r\x1b[K{seconds:>4} s  {progress}");
+        eprint!("{}", crate::screen::in_place(&format!("{seconds:>4} s  {progress}")));
     }
 
     fn clear(&self) {

@@ -213,7 +213,7 @@ fn each(plans: Vec<Plan>, chosen: Vec<usize>, mut done: impl FnMut(usize, Row)) 
     let all = chosen.len();
     let watch = Watchdog::start(STUCK_AFTER, move |what, steps| {
         if show {
-            eprint!("\r\x1b[K{what}, {} million steps", steps / 1_000_000);
+            eprint!("{}", crate::screen::in_place(&format!("{what}, {} million steps", steps / 1_000_000)));
             let _ = std::io::stderr().flush();
         }
     });

@@ -79,7 +79,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         let line = format!("[{number} of {all}] {what}, after {seconds} s");
         watch.now(line.clone());
         if show {
-            eprint!("\r\x1b[K{line}");
+            eprint!("{}", crate::screen::in_place(&line));
             let _ = std::io::stderr().flush();
         } else if told.is_none_or(|told| told.elapsed() >= TOLD_EVERY) {
             // In a file or a pipe each line stays.
