@@ -1,5 +1,6 @@
 //! Which workloads there are, with the arguments they are run with when nobody says otherwise.
 
+mod foretold;
 mod schedulers;
 
 use crate::args::Args;

@@ -2,6 +2,7 @@
 
 mod activations;
 mod blocked;
+mod foretold;
 mod paper;
 mod quantum;
 mod quick;
@@ -163,17 +164,21 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     let groups: Vec<_> =
         [(cases, chosen.clone()), (locks, chosen.clone()), (faults, chosen)].into_iter().chain(loads).collect();
     let groups: Vec<_> = groups.into_iter().filter(|(cases, _)| !cases.is_empty()).collect();
-    meter.line(&foretold(options, &groups));
-    let mut measure = |cases: Vec<Case>, chosen: &[&'static Runtime]| -> Result<(), String> {
-        let mut contestants = contestants(options, chosen, &mut meter)?;
+    let mut plans = Vec::new();
+    for (cases, chosen) in groups {
+        let mut contestants = contestants(options, &chosen, &mut meter)?;
         if let Some(ways) = ways_apart(options, &cases) {
             contestants = each_way(contestants, ways);
         }
-        let plan = Plan { cases, contestants, rounds: options.rounds, repeat: options.repeat, until: None };
+        plans.push(Plan { cases, contestants, rounds: options.rounds, repeat: options.repeat, until: None });
+    }
+    meter.line(&foretold::told(options, &plans));
+    for (index, plan) in plans.iter().enumerate() {
+        let whole = foretold::Whole::at(&plans, index);
         let mut before = std::mem::take(&mut results.rows);
-        let done = harness::run(&plan, &mut |event| {
-            meter.show(&event);
-            if let Event::Done(rows) = event {
+        let done = harness::run(plan, &mut |event| match event {
+            Event::Starts(progress) => meter.show(&Event::Starts(&whole.of(progress))),
+            Event::Done(rows) => {
                 meter.clear();
                 before.extend(rows.iter().cloned());
                 shows.case(rows, &before);
@@ -182,10 +187,6 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         results.rows = before;
         results.extend(Results { rows: Vec::new(), ..done });
         meter.clear();
-        Ok(())
-    };
-    for (cases, chosen) in groups {
-        measure(cases, &chosen)?;
     }
     match (options.format(), &output) {
         (Format::Table, Output::Standard) => {
@@ -243,31 +244,6 @@ impl Shows<'_> {
 fn incomplete(rows: &[Row]) -> Results {
     let remark = ("incomplete".into(), "the run was not at its end when this was written".into());
     Results { rows: rows.to_vec(), missing: Vec::new(), settings: vec![remark], failed: false }
-}
-
-/// What all of the run will take at most, before anything is built or measured.
-fn foretold(options: &Options, groups: &[(Vec<Case>, Vec<&'static Runtime>)]) -> String {
-    let mut processes = 0;
-    let mut seconds = 0.0;
-    for (cases, chosen) in groups {
-        let policies = |runtime: &&'static Runtime| if runtime.policies { options.policy.len().max(1) } else { 1 };
-        let ways = ways_apart(options, cases).map_or(1, <[_]>::len);
-        let locks = |runtime: &&'static Runtime| if runtime.name == "raddle" { ways } else { 1 };
-        let contestants: usize = chosen.iter().map(|runtime| policies(runtime) * locks(runtime)).sum();
-        let runs = contestants * options.rounds as usize;
-        processes += cases.len() * runs;
-        let each = cases.iter().map(|case| (case.workload.slow)(&case.args) * f64::from(options.repeat));
-        seconds += each.sum::<f64>() * runs as f64;
-    }
-    let cases: usize = groups.iter().map(|(cases, _)| cases.len()).sum();
-    let at_most = duration(Duration::from_secs_f64(seconds));
-    let when = match (options.format(), &options.out) {
-        (Format::Html, None) => "the page comes at the end (with --out FILE, Ctrl-C keeps what it has by then)",
-        _ => "each row is shown when it is done, Ctrl-C keeps those",
-    };
-    format!(
-        "raddle: {cases} case(s), at most {processes} processes and about {at_most}, and what is to be built first; {when}"
-    )
 }
 
 /// The locks with each of which our runtime takes part, if the workload has some and nobody names one.

@@ -179,8 +179,10 @@ fn the_command_holds_two_runtimes() {
     let runtimes: Vec<_> = rows.iter().map(|row| row["runtime"].as_str().unwrap()).collect();
     assert_eq!(runtimes, ["raddle", "std"]);
     assert!(rows.iter().all(|row| row["error"].is_null() && row["checksum"] == 100), "{text}");
-    // What is foretold before anything is built counts those that turn out to be missing; what runs does not.
-    assert!(stderr(&output).contains("missing: tokio") && stderr(&output).contains("[0/2]"), "{output:?}");
+    // What is foretold counts what will run, as the counter does: none that is missing.
+    let told = stderr(&output);
+    assert!(told.contains("missing: tokio") && told.contains("[0/2]"), "{told}");
+    assert!(told.contains("1 case(s), at most 2 process(es), about 0 s"), "{told}");
 }
 
 /// A row is there as soon as it is known: the second program does not end before the first one's row was read.
@@ -397,4 +399,7 @@ fn what_a_bench_takes_is_told_before_it_begins() {
     let told = stderr(&programs.bench(&words));
     let lines: Vec<&str> = told.lines().filter(|line| line.contains(", at most ")).collect();
     assert!(lines.len() == 1 && told.starts_with("raddle: 2 case(s), "), "{told}");
+    // So does the counter: `create` by the two, `locks` by each of our locks and the other one.
+    let processes = lines[0].split_once("at most ").unwrap().1.split(' ').next().unwrap();
+    assert!(processes.parse::<u32>().unwrap() > 10 && told.contains(&format!("[0/{processes}]")), "{told}");
 }
