@@ -36,7 +36,8 @@ const SHARES: &[(&str, f64)] = &[
 ];
 /// That of all workloads in the kept results together, for those that are in none.
 const OVERALL_SHARE: f64 = 0.047;
-/// A search of `mixer-load` that ends within two doublings of its first number has about so many runs.
+/// Of `mixer-load`, counted off `Search` and not measured: one of its first number, three of the double, and four or
+/// five halvings of which every other takes three.
 const RUNS_OF_A_SEARCH: f64 = 12.0;
 
 impl Case {
