@@ -296,7 +296,7 @@ mod tests {
     fn a_missing_program_comes_with_its_remedy() {
         let programs = Programs::ready("/absent");
         let missing = programs.locate(find("tokio").unwrap()).unwrap_err();
-        assert!(missing.contains("/absent/raddle-bench-tokio") && missing.contains("cargo build"), "{missing}");
+        assert!(missing.contains("/absent/raddle-bench-tokio") && missing.contains("cargo xtask bench"), "{missing}");
         assert!(programs.locate(find("java").unwrap()).unwrap_err().contains("Java 21"));
     }
 
