@@ -29,7 +29,7 @@
 //! let (first, second) = (region.take(3, 1).unwrap(), region.take(4, 4).unwrap());
 //! assert_eq!((first, second, region.take(1, 1)), (0, 4, None));
 //! region.give(second, 4);
-//! assert_eq!(region.take(5, 1), Some(3));
+//! assert_eq!((region.take(5, 1), region.take(4, 1)), (None, Some(4)));
 //! ```
 
 use raddle_machine::{Atomic, Machine, Ordering};
