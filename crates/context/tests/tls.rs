@@ -455,18 +455,11 @@ fn allocated() -> usize {
     info.uordblks + info.hblkhd
 }
 
-/// True in a process of its own, in which nobody else allocates; runs the test again in one otherwise. The harness's
-/// first thread takes memory to wait for the test: until it sleeps.
+/// True in a process of its own, in which nobody else allocates; runs the test again in one otherwise.
 fn alone(test: &str) -> bool {
     const ALONE: &str = "RADDLE_TEST_ALONE";
     if std::env::var_os(ALONE).is_some() {
-        let first = std::process::id();
-        let state = format!("/proc/self/task/{first}/stat");
-        let sleeps = || std::fs::read_to_string(&state).unwrap().rsplit(") ").next().unwrap().starts_with('S');
-        // SAFETY: takes nothing.
-        while unsafe { libc::gettid() } != first as i32 && !sleeps() {
-            std::thread::yield_now();
-        }
+        common::until_the_harness_sleeps();
         return true;
     }
     let output = common::rerun(test, ALONE, "1");

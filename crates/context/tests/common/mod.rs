@@ -157,6 +157,17 @@ pub fn arena(slots: usize) -> &'static Arena {
     Arena::new(64 << 10, slots).expect("address space")
 }
 
+/// The harness's first thread takes memory to wait for the test that runs, and may come to that late.
+pub fn until_the_harness_sleeps() {
+    let first = std::process::id();
+    let state = format!("/proc/self/task/{first}/stat");
+    let sleeps = || std::fs::read_to_string(&state).unwrap().rsplit(") ").next().unwrap().starts_with('S');
+    // SAFETY: takes nothing.
+    while unsafe { libc::gettid() } != first as i32 && !sleeps() {
+        std::thread::yield_now();
+    }
+}
+
 /// Runs this test binary again with only `test` and an environment variable set; its output. Where the binary needs an
 /// emulator, `TEST_RUNNER` names it.
 pub fn rerun(test: &str, variable: &str, value: &str) -> std::process::Output {
