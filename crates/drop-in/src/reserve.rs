@@ -10,12 +10,12 @@ use std::alloc::Layout;
 use std::cell::UnsafeCell;
 use std::sync::OnceLock;
 
-/// Bytes. On two processors 8 KiB are enough for each case of tests/c/without.c (x86-64, 2026-11-28); the
+/// On two processors 8 KiB were enough for each case of tests/c/without.c without memory (x86-64, 2026-11-28); the
 /// tables of a pool that begins grow with its processors.
 const ROOM_BYTES: usize = 1 << 18;
 
-/// Bytes of a place.
-const UNIT: usize = 16;
+/// Bytes of one of the region's places.
+const PLACE_BYTES: usize = 16;
 
 /// A power of two, as large as any alignment that is served.
 #[repr(C, align(4096))]
@@ -28,11 +28,11 @@ static ROOM: Room = Room(UnsafeCell::new([0; ROOM_BYTES]));
 
 fn region() -> &'static Bump<Real> {
     static REGION: OnceLock<Bump<Real>> = OnceLock::new();
-    REGION.get_or_init(|| Bump::new((ROOM_BYTES / UNIT) as u32))
+    REGION.get_or_init(|| Bump::new((ROOM_BYTES / PLACE_BYTES) as u32))
 }
 
-fn units(size: usize) -> u32 {
-    size.div_ceil(UNIT).max(1) as u32
+fn places(size: usize) -> u32 {
+    size.div_ceil(PLACE_BYTES).max(1) as u32
 }
 
 /// A block for `layout`, with what the last one left there. Null: there is no room either.
@@ -40,8 +40,8 @@ pub(crate) fn take(layout: Layout) -> *mut u8 {
     if layout.size() > ROOM_BYTES || layout.align() > align_of::<Room>() {
         return std::ptr::null_mut();
     }
-    match region().take(units(layout.size()), units(layout.align())) {
-        Some(place) => ROOM.0.get().cast::<u8>().wrapping_add(place as usize * UNIT),
+    match region().take(places(layout.size()), places(layout.align())) {
+        Some(place) => ROOM.0.get().cast::<u8>().wrapping_add(place as usize * PLACE_BYTES),
         None => std::ptr::null_mut(),
     }
 }
@@ -56,6 +56,6 @@ pub(crate) fn owns(block: *mut u8) -> bool {
 /// # Safety
 /// `take` has answered it for `layout`, and nobody uses it.
 pub(crate) unsafe fn give(block: *mut u8, layout: Layout) {
-    let place = (block.addr() - ROOM.0.get().addr()) / UNIT;
-    region().give(place as u32, units(layout.size()));
+    let place = (block.addr() - ROOM.0.get().addr()) / PLACE_BYTES;
+    region().give(place as u32, places(layout.size()));
 }

@@ -15,6 +15,7 @@ pub use library::own_program;
 use crate::output::to_be_put;
 use clap::{Args, ValueEnum, ValueHint};
 use program::{Found, Program};
+use raddle::drop_in::DUMP_SIGNALS;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -161,10 +162,10 @@ fn tell_of_settings(options: &Options) {
 
 /// A signal that may be caught, and that no fault brings.
 fn signal(text: &str) -> Result<i32, String> {
-    const KNOWN: [(&str, i32); 5] = [("HUP", 1), ("QUIT", 3), ("USR1", 10), ("USR2", 12), ("WINCH", 28)];
     let name = text.strip_prefix("SIG").unwrap_or(text);
-    let number = KNOWN.iter().find(|(known, number)| *known == name || number.to_string() == name).map(|known| known.1);
-    number.ok_or_else(|| format!("it is one of {}, or its number", KNOWN.map(|known| known.0).join(", ")))
+    let number =
+        DUMP_SIGNALS.iter().find(|(known, number)| *known == name || number.to_string() == name).map(|known| known.1);
+    number.ok_or_else(|| format!("it is one of {}, or its number", DUMP_SIGNALS.map(|known| known.0).join(", ")))
 }
 
 /// Runs the subcommand: returns only when the program could not be started.

@@ -2,6 +2,7 @@
 //! that would tell.
 
 use crate::os::c;
+use raddle::drop_in::DUMP_SIGNALS;
 use std::ffi::{CStr, CString, OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
 
@@ -106,14 +107,12 @@ pub(super) fn events_of_trace() -> usize {
 
 /// The signal at which all threads are dumped, by its number or its name.
 pub(super) fn signal_of_dump() -> Option<c_int> {
-    const NAMES: [(&str, c_int); 5] =
-        [("HUP", c::SIGHUP), ("QUIT", c::SIGQUIT), ("USR1", c::SIGUSR1), ("USR2", c::SIGUSR2), ("WINCH", c::SIGWINCH)];
     let text = variable(c"RADDLE_DUMP_ON").filter(|text| !text.is_empty())?;
     let name = text.strip_prefix("SIG").unwrap_or(&text);
-    let named = NAMES.iter().find(|(known, _)| *known == name).map(|(_, signal)| *signal);
+    let named = DUMP_SIGNALS.iter().find(|(known, _)| *known == name).map(|(_, signal)| *signal);
     let signal = named.or_else(|| text.parse().ok().filter(|signal| (1..=64).contains(signal)));
     if signal.is_none() {
-        let names = NAMES.map(|(name, _)| name).join(", ");
+        let names = DUMP_SIGNALS.map(|(name, _)| name).join(", ");
         say(&format!("RADDLE_DUMP_ON is `{text}`, not {names} or a signal's number: no signal has threads dumped"));
     }
     signal

@@ -260,6 +260,10 @@ unsafe extern "C" fn visitor(visit: usize) -> ! {
     }
 }
 
+/// Signals that may be caught and that no fault brings, by name: those that a user may name for dumps. The numbers are
+/// those of x86-64 and aarch64.
+pub const DUMP_SIGNALS: [(&str, i32); 5] = [("HUP", 1), ("QUIT", 3), ("USR1", 10), ("USR2", 12), ("WINCH", 28)];
+
 static WANTED: AtomicBool = AtomicBool::new(false);
 
 /// From now on, the signal makes the monitor dump all threads to standard error: `kill -QUIT PID` with

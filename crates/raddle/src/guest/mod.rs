@@ -24,6 +24,7 @@ pub use crate::carry::dedicated::{Spare, begin as dedicate};
 pub use crate::carry::loops::times_gathered;
 pub use crate::carry::note::HOLDER_AT;
 pub use crate::carry::space::give_back as give_back_address_space;
+pub use crate::govern::dump::DUMP_SIGNALS;
 pub use crate::guest::event_loops::{
     Gathered, gather, go_apart, note_events, note_events_apart, note_turns, take_turns, wait_apart, went_apart,
 };
