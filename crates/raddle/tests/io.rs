@@ -207,6 +207,32 @@ fn closing_wakes_those_who_wait() {
     });
 }
 
+/// Those who wait for the first and for the last number of a range that is closed wake up, and nobody else.
+#[test]
+fn closing_a_range_wakes_those_who_wait_for_its_ends() {
+    let pool = raddle::Builder::new().processors(1).build().unwrap();
+    pool.run(|| {
+        let ends = [pair(), pair()];
+        let all: Vec<_> = ends.iter().map(|(end, _)| far_up(end.try_clone().unwrap().into(), 32)).collect();
+        let numbers = [0, 1].map(|index: usize| all[index].as_raw_fd());
+        assert_eq!(numbers[0] + 1, numbers[1], "the next number was free");
+        let readers = numbers.map(|number| {
+            raddle::spawn(move || {
+                // SAFETY: the number is open when the wait begins, or closed and never used again: nobody else's is so
+                // high.
+                wait(unsafe { std::os::fd::BorrowedFd::borrow_raw(number) }, Interest::Read, None)
+            })
+        });
+        while !numbers.iter().all(|&number| raddle::io::was_awaited(number)) {
+            raddle::yield_now();
+        }
+        raddle::io::closing_range(numbers[0] as u32, numbers[1] as u32, || drop(all));
+        for reader in readers {
+            assert_eq!(reader.join().unwrap().unwrap_err().raw_os_error(), Some(9));
+        }
+    });
+}
+
 /// A number of which nothing is known when its close begins: who comes to wait meanwhile is woken by its end.
 #[test]
 fn closing_wakes_those_who_come_while_it_closes() {

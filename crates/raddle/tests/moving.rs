@@ -125,6 +125,12 @@ fn a_move_that_cannot_be_leaves_the_thread_where_it_is() {
         });
         raddle::move_to(one).unwrap();
         raddle::move_to(many).unwrap();
+        // The first number that is no priority there.
+        raddle::scope(|s| {
+            let next = raddle::thread::Builder::new().priority(1);
+            let next = s.spawn_with(next, || (raddle::move_to(one), many.is_current())).unwrap();
+            assert_eq!(next.join().unwrap(), (Err(MoveError::Priority(0)), true));
+        });
     });
     assert!(MoveError::Priority(0).to_string().contains("0 to 0"));
 }
@@ -208,4 +214,14 @@ fn a_panic_in_a_blocking_call_is_the_threads() {
     let result = pool.run(|| raddle::spawn(|| raddle::blocking(|| panic!("within"))).join());
     assert_eq!(*result.unwrap_err().downcast::<&str>().unwrap(), "within");
     assert_eq!(raddle::blocking(|| 3), 3, "a plain call on a kernel thread");
+}
+
+/// A thread inherits its spawner's priority in its spawner's pool only: another one may not know it.
+#[test]
+fn what_is_spawned_into_another_pool_does_not_inherit_the_priority() {
+    let (many, one) = (pool(1, "priority(3, fifo)"), pool(1, "steal"));
+    let there = Arc::new(one);
+    let low = raddle::thread::Builder::new().priority(2);
+    let low = low.spawn_into(&many, move || (there.run(|| 6), there.spawn(|| 7).join().unwrap()));
+    assert_eq!(low.unwrap().join().unwrap(), (6, 7));
 }

@@ -72,3 +72,15 @@ fn a_pool_that_has_ended_keeps_no_stacks() {
     let grown = resident().saturating_sub(before);
     assert!(grown < 8 << 20, "100 pools left {grown} bytes");
 }
+
+/// Of the largest class for which processors keep rights there are so few stacks that the rights of some hundred pools
+/// would be all.
+#[test]
+fn a_pool_that_has_ended_keeps_no_rights_to_stacks() {
+    const SLOT: usize = 256 << 20;
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    for _ in 0..300 {
+        let pool = raddle::Builder::new().processors(1).build().unwrap();
+        pool.run(|| raddle::thread::Builder::new().stack_size(SLOT).spawn(|| ()).unwrap().join().unwrap());
+    }
+}

@@ -312,6 +312,49 @@ fn scopes_wait_for_threads_nobody_joined_and_pass_on_their_panics() {
     }
 }
 
+/// Nobody takes the panic of a thread whose handle is dropped when it has ended: it is the scope's.
+#[test]
+fn a_panic_that_was_there_when_the_handle_was_dropped_is_the_scopes() {
+    for pool in pools() {
+        let scope = pool.run(|| {
+            std::panic::catch_unwind(|| {
+                raddle::scope(|s| {
+                    let thread = s.spawn(|| panic!("nobody joins this"));
+                    while !thread.is_finished() {
+                        raddle::yield_now();
+                    }
+                    drop(thread);
+                })
+            })
+        });
+        assert!(scope.is_err());
+    }
+}
+
+/// A time limit for which the clock has no number does not become one that has passed.
+#[test]
+fn a_time_limit_beyond_all_times_never_comes() {
+    use std::os::fd::AsFd;
+    use std::time::Duration;
+    raddle::Builder::new().processors(1).build().unwrap().run(|| {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let semaphore = std::sync::Arc::new(raddle::sync::Semaphore::new(0));
+        let (theirs, read) = (semaphore.clone(), raddle::io::Interest::Read);
+        let waits = [
+            raddle::spawn(move || raddle::io::wait(reader.as_fd(), read, Some(Duration::MAX)).is_ok()),
+            raddle::spawn(move || theirs.acquire_timeout(1, Duration::MAX).is_ok()),
+        ];
+        let one = semaphore.clone();
+        let ends = raddle::spawn(move || one.acquire(1));
+        let joins = raddle::spawn(move || ends.join_timeout(Duration::MAX).is_ok());
+        // They wait while this one sleeps, on the same processor: a deadline before its own has come when it wakes.
+        raddle::sleep(Duration::from_millis(1));
+        std::io::Write::write_all(&mut writer, &[1]).unwrap();
+        semaphore.release(2);
+        assert!(waits.into_iter().chain([joins]).all(|wait| wait.join().unwrap()));
+    });
+}
+
 #[test]
 fn kernel_threads_may_spawn_and_join() {
     let kernel: Vec<_> = (0..4u64)
