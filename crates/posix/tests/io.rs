@@ -21,6 +21,17 @@ fn calls_answer_as_natively() {
     }
 }
 
+/// What other tests do together with their like, done alone: a time limit for sends only, a datagram that is to be all
+/// that fits, the end of the other side's writing beside a full buffer, and a wait for a child that a handler ends.
+#[test]
+fn what_is_done_alone_is_answered_as_natively() {
+    let program = common::compile("io_alone.c", &[]);
+    let native = common::native(&program, &[]).well();
+    for processors in ["1", "3"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+    }
+}
+
 /// A thread for each of thousands of connections, on a handful of kernel threads.
 #[test]
 fn an_echo_server_with_a_thread_for_each_connection() {

@@ -217,3 +217,16 @@ fn a_thread_is_told_a_stack_of_the_size_that_was_asked_for() {
         assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
     }
 }
+
+/// Of clocks and of the first thread nothing is left of one that was there before, and nobody sleeps through a wake-up
+/// (of which a report of a dead-lock would tell).
+#[test]
+fn a_thread_finds_nothing_of_those_before_it() {
+    let program = common::compile("thread_alone.c", &[]);
+    let native = common::native(&program, &[]).well();
+    for processors in ["1", "3"] {
+        let ours = common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]);
+        assert!(!ours.err.contains("dead-lock"), "{ours:?}");
+        assert_eq!(ours.well(), native);
+    }
+}
