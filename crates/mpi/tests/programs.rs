@@ -333,7 +333,8 @@ fn what_a_program_does_wrong_is_told_as_natively() {
                 lines.sort_unstable();
                 (output.status.success(), lines)
             };
-            let native = told("");
+            // Open MPI's own `MPI_Waitall` with a wrong message does not always end: two of twelve runs hung.
+            let native = if what == "pending" && mpi.name == "openmpi" { (true, pending()) } else { told("") };
             let goes_on = ["calls", "handled", "late", "several", "pending"].contains(&what)
                 || what == "answered" && mpi.name == "openmpi";
             assert_eq!(native.0, goes_on, "{native:?}");
@@ -343,6 +344,15 @@ fn what_a_program_does_wrong_is_told_as_natively() {
         }
         std::fs::remove_file(program).unwrap();
     }
+}
+
+/// What rank 1 prints with Open MPI natively, where it ends.
+fn pending() -> Vec<String> {
+    let lines = |late: u32| {
+        let waited = "18, of each 0 15, right of the third 1, ended 1 1, the handler was told 0";
+        [format!("rank 1: late {late}: {waited}"), format!("rank 1: late {late}: then 0, got 1 1")]
+    };
+    [0, 1].into_iter().flat_map(lines).collect()
 }
 
 /// A program looks whether they are there (mpi4py does): Open MPI 4 has none, and this library exports them.
