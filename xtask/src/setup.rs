@@ -35,7 +35,7 @@ const CI: [Need; 24] = [
 ];
 
 /// What campaigns need beyond that; see HACKING.md.
-const CAMPAIGNS: [Need; 12] = [
+const CAMPAIGNS: [Need; 13] = [
     ("gcc-aarch64-linux-gnu", "aarch64-linux-gnu-gcc", "building for aarch64"),
     ("libc6-dev-arm64-cross", "", "building for aarch64"),
     ("qemu-user", "qemu-aarch64", "running the aarch64 switch"),
@@ -46,6 +46,7 @@ const CAMPAIGNS: [Need; 12] = [
     ("lld-22", "ld.lld-22", "as above"),
     ("llvm-22-dev", "", "as above"),
     ("clang-19", "clang-19", "as above; the older LLVM that it is kept for"),
+    ("lld-19", "ld.lld-19", "as above"),
     ("llvm-19-dev", "", "as above"),
     ("debootstrap", "debootstrap", "trying other C libraries"),
 ];

@@ -23,7 +23,7 @@ impl Done {
             if self.passed.is_empty() { "none".into() } else { list(&self.passed) }
         );
         for major in &self.skipped {
-            line += &format!("; 1 skipped, for want of cmake, clang-{major} or llvm-{major}-dev");
+            line += &format!("; 1 skipped, for want of cmake, clang-{major}, lld-{major} or llvm-{major}-dev");
         }
         line
     }
@@ -43,7 +43,7 @@ pub fn run(args: &[String]) -> Outcome {
     println!("{}", done.line());
     if done.passed.is_empty() {
         return Err(Failure::usage(
-            "there is no LLVM to build against: install clang-22, llvm-22-dev, cmake and make (Debian's names)",
+            "there is no LLVM to build against: install clang-22, lld-22, llvm-22-dev, cmake and make (Debian's names)",
         ));
     }
     Ok(())
@@ -54,8 +54,8 @@ pub fn tests(wanted: Option<u32>) -> Outcome<Done> {
     let mut done = Done::default();
     for major in MAJORS.into_iter().filter(|major| wanted.is_none_or(|wanted| wanted == *major)) {
         let llvm = PathBuf::from(format!("/usr/lib/llvm-{major}"));
-        let needed = [llvm.join("lib/cmake/llvm/LLVMConfig.cmake"), llvm.join("bin/clang"), llvm.join("bin/opt")];
-        if !needed.iter().all(|path| path.exists()) || !shell::in_path("cmake") {
+        let needed = ["lib/cmake/llvm/LLVMConfig.cmake", "bin/clang", "bin/ld.lld", "bin/opt"];
+        if !needed.iter().all(|path| llvm.join(path).exists()) || !shell::in_path("cmake") {
             done.skipped.push(major);
             continue;
         }
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn what_was_left_out_is_said_with_its_remedy() {
         let line = Done { passed: vec![22], skipped: vec![19] }.line();
-        assert_eq!(line, "yields: passed with LLVM 22; 1 skipped, for want of cmake, clang-19 or llvm-19-dev");
+        assert_eq!(line, "yields: passed with LLVM 22; 1 skipped, for want of cmake, clang-19, lld-19 or llvm-19-dev");
         assert!(
             Done { passed: vec![], skipped: vec![22] }.line().starts_with("yields: passed with LLVM none; 1 skipped")
         );

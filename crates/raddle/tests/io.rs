@@ -207,7 +207,7 @@ fn closing_wakes_those_who_wait() {
     });
 }
 
-/// Those who wait for the first and for the last number of a range that is closed wake up, and nobody else.
+/// Those who wait for the first and for the last number of a range that is closed wake up.
 #[test]
 fn closing_a_range_wakes_those_who_wait_for_its_ends() {
     let pool = raddle::Builder::new().processors(1).build().unwrap();

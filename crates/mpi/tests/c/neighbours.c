@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHAPES = 6, MOST = 6, SAID = 4000 };
+enum { SHAPES = 6, MOST = 6, SAID = 4000, MORE = 40 };
 static int rank, ranks;
 static MPI_Comm comms[16][SHAPES];
-static char said[16][SAID];
+static char said[16][SAID + MORE];
 
 static MPI_Comm shape(int which) {
     int size[3] = {ranks, 1, 1}, periodic[3] = {1, 1, 1}, once[3] = {0, 0, 0};
@@ -73,9 +73,10 @@ int main(int count, char **words) {
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Error_class(MPI_Neighbor_allgather(&to, 1, MPI_INT, &from, 1, MPI_INT, MPI_COMM_WORLD), &gathered);
     MPI_Error_class(MPI_Neighbor_alltoall(&to, 1, MPI_INT, &from, 1, MPI_INT, MPI_COMM_WORLD), &exchanged);
-    MPI_Gather(rank ? said[0] : MPI_IN_PLACE, SAID, MPI_CHAR, said, SAID, MPI_CHAR, 0, MPI_COMM_WORLD);
+    // One rank prints it all: what starts them may put others' lines into the midst of one.
+    snprintf(said[0] + strlen(said[0]), MORE, "; refused %d %d, all alike %d", gathered, exchanged, same);
+    MPI_Gather(rank ? said[0] : MPI_IN_PLACE, sizeof said[0], MPI_CHAR, said, sizeof said[0], MPI_CHAR, 0, MPI_COMM_WORLD);
     for (int r = 0; r < ranks && rank == 0; r++) printf("rank %d:%s\n", r, said[r]);
-    printf("refused %d %d, all alike %d\n", gathered, exchanged, same);
     MPI_Finalize();
     return 0;
 }
