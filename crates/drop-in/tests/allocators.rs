@@ -4,24 +4,16 @@
 //! `cargo xtask setup` installs them. Their locks are pthread mutexes (jemalloc) and futexes (tcmalloc), which this
 //! library takes over.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// The library, built here: cargo builds for a package's tests only what they could link.
+/// The library.
 fn library() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let program = std::env::current_exe().unwrap();
-        // In a folder of its own: built alone it has other features, and cargo would put it over what the workspace's
-        // other parts are linked with.
-        let target = program.ancestors().nth(3).expect("a test program lies in target/PROFILE/deps").join("alone");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "-p", "raddle-drop-in", "--manifest-path"]);
-        cargo.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml")).env("CARGO_TARGET_DIR", &target);
-        assert!(cargo.status().unwrap().success());
-        target.join("debug/libraddle_drop_in.so")
-    })
+    BUILT.get_or_init(|| common::built(&["raddle-drop-in"]).join("libraddle_drop_in.so"))
 }
 
 /// Compiles the program once for each test.

@@ -4,25 +4,20 @@
 //! Where an MPI is not installed its tests are skipped, and say so; `.ci/run` installs both (Debian packages mpich,
 //! libmpich-dev, openmpi-bin, libopenmpi-dev).
 
+#[path = "../../drop-in/tests/common/mod.rs"]
+mod shipped;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Both libraries, built here: cargo builds for a package's tests only what they could link. This one, and the
-/// drop-in's.
+/// Both libraries: this one, and the drop-in's.
 fn libraries() -> &'static (PathBuf, PathBuf) {
     static BUILT: OnceLock<(PathBuf, PathBuf)> = OnceLock::new();
     BUILT.get_or_init(|| {
-        let program = std::env::current_exe().unwrap();
-        // In a folder of its own: built alone it has other features, and cargo would put it over what the workspace's
-        // other parts are linked with.
-        let target = program.ancestors().nth(3).expect("a test program lies in target/PROFILE/deps").join("alone");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "-p", "raddle-mpi", "-p", "raddle-drop-in", "--manifest-path"]);
-        cargo.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml")).env("CARGO_TARGET_DIR", &target);
-        assert!(cargo.status().unwrap().success());
-        (target.join("debug/libraddle_mpi.so"), target.join("debug/libraddle_drop_in.so"))
+        let folder = shipped::built(&["raddle-mpi", "raddle-drop-in"]);
+        (folder.join("libraddle_mpi.so"), folder.join("libraddle_drop_in.so"))
     })
 }
 

@@ -10,7 +10,7 @@ fn as_natively(part: &str) -> (String, String) {
     let native = common::native(&program, &[part]);
     let mut said = String::new();
     for processors in ["1", "3"] {
-        let ours = common::drop_in(&program, &[part], &[("RADDLE_PROCESSORS", processors)]);
+        let ours = common::with_reserve(&program, &[part], &[("RADDLE_PROCESSORS", processors)]);
         assert_eq!((&ours.out, ours.status), (&native.out, native.status), "{ours:?}\nnatively {native:?}");
         said = ours.err;
     }

@@ -15,7 +15,7 @@ fn threads_under(resource: u32, megabytes: u64, program: &Path, stack: Option<u3
         command.env("STACK", stack.to_string());
     }
     if library {
-        command.env("LD_PRELOAD", common::library());
+        command.env("LD_PRELOAD", common::library_with_reserve());
     }
     let limit = libc::rlimit { rlim_cur: megabytes << 20, rlim_max: megabytes << 20 };
     // SAFETY: `setrlimit` is async-signal-safe, and touches the child only.
@@ -75,7 +75,7 @@ fn a_late_limit_leaves_room_as_natively() {
     for how in ["asm", "apt", "aom", "arb", "dst", "dpb", "dom", "drm"] {
         for megabytes in ["4000", "8000"] {
             let native = common::native(&program, &[megabytes, how]).well();
-            let ours = common::drop_in(&program, &[megabytes, how], &[]).well();
+            let ours = common::with_reserve(&program, &[megabytes, how], &[]).well();
             let [(ours, end), (native, _)] = [&ours, &native].map(|out| out.split_once('\n').unwrap_or_default());
             if how.starts_with('a') {
                 assert_eq!(end, "ok\n");
@@ -106,7 +106,7 @@ fn a_large_number_is_waited_for_where_memory_is_limited() {
         let limited = |library: bool| {
             let mut command = Command::new(&program);
             if library {
-                command.env("LD_PRELOAD", common::library());
+                command.env("LD_PRELOAD", common::library_with_reserve());
             }
             let limit = libc::rlimit { rlim_cur: megabytes << 20, rlim_max: megabytes << 20 };
             // SAFETY: `setrlimit` is async-signal-safe, and touches the child only. Where the number of descriptors
@@ -187,6 +187,6 @@ fn the_process_ends_although_threads_could_not_be_created() {
     let native = common::native(&program, &[]).well();
     assert_eq!(native, "EAGAIN\nEAGAIN\nEAGAIN\nthe last thread has ended\n");
     for processors in ["1", "3"] {
-        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+        assert_eq!(common::with_reserve(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
     }
 }

@@ -1,8 +1,12 @@
 //! Programs that know nothing of this library, compiled by the system's compiler and run with it preloaded.
 #![allow(dead_code)]
 
+#[path = "../../../drop-in/tests/common/mod.rs"]
+mod shipped;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// The library as a program loads it.
@@ -13,6 +17,13 @@ pub fn library() -> PathBuf {
     let candidates = [deps.join("libraddle_posix.so"), deps.parent().unwrap().join("libraddle_posix.so")];
     let found = candidates.iter().find(|path| path.exists());
     found.unwrap_or_else(|| panic!("none of {candidates:?}: build the package's library first")).clone()
+}
+
+/// The library as it is shipped, for programs that leave no memory: it has some in reserve. In the other one any kernel
+/// thread of the runtime's that asks then, the governor's or one that the system has let begin late, ends the process.
+pub fn library_with_reserve() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| shipped::built(&["raddle-drop-in"]).join("libraddle_drop_in.so"))
 }
 
 /// Compiles `tests/c/<source>` (C, or C++ by its ending `.cc`); options come after the source.
@@ -71,6 +82,13 @@ pub const PATIENCE: Duration = Duration::from_secs(300);
 pub fn drop_in(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
     let mut command = Command::new(program);
     command.args(arguments).env("LD_PRELOAD", library()).envs(environment.iter().copied());
+    run(command)
+}
+
+/// As [`drop_in`], with the library that has memory in reserve.
+pub fn with_reserve(program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
+    let mut command = Command::new(program);
+    command.args(arguments).env("LD_PRELOAD", library_with_reserve()).envs(environment.iter().copied());
     run(command)
 }
 
