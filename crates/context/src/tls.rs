@@ -259,10 +259,28 @@ impl Tls {
         let block = fs as *mut u8;
         // SAFETY: all offsets were found inside the block, which the caller owns.
         unsafe {
-            self.image.write(&self.layout, block);
+            let is_plain = self.image.write(&self.layout, block);
             self.image.reset_libc_part(block);
+            self.layout.reset_cancellation(block);
+            if !is_plain || self.layout.specific_used(block) || numbers::are_suspect() {
+                self.renew_rest(block);
+            }
+        }
+    }
+
+    /// What [`Tls::renew`] has to do seldom.
+    ///
+    /// # Safety
+    /// As for [`Tls::renew`].
+    #[inline(never)]
+    unsafe fn renew_rest(&self, block: *mut u8) {
+        // SAFETY: as for the caller.
+        unsafe {
+            self.image.write_below(&self.layout, block);
             self.reset_dtv(block);
-            self.layout.reset_pthread(block);
+            if self.layout.specific_used(block) {
+                self.layout.clear_specific(block);
+            }
             if numbers::are_suspect() {
                 self.renumber(block);
             }
@@ -299,7 +317,6 @@ impl Tls {
     ///
     /// # Safety
     /// As for [`Tls::renew`].
-    #[inline]
     unsafe fn reset_dtv(&self, block: *mut u8) {
         let (first, last) = self.image.dynamic_modules();
         if first > last {
@@ -326,14 +343,19 @@ impl Tls {
     /// # Safety
     /// Runs on the thread whose block is current; its program's code uses no TLS variable with a destructor afterwards.
     pub unsafe fn end_variables(&self) {
-        let block = switch::current_fs() as *mut u8;
+        // SAFETY: the caller's block.
+        unsafe { self.end_variables_of(switch::current_fs() as *mut u8) };
+    }
+
+    /// # Safety
+    /// As for [`Tls::end_variables`]; `block` is the caller's.
+    #[inline(always)]
+    unsafe fn end_variables_of(&self, block: *mut u8) {
         // SAFETY: the functions and offsets are those of this libc, the block is the caller's.
         unsafe {
             (self.layout.call_tls_dtors)();
             if self.layout.specific_used(block) {
                 self.run_key_destructors(block);
-                // A key destructor may have used a variable with a destructor for the first time.
-                (self.layout.call_tls_dtors)();
             }
             self.layout.leave_robust(block);
         }
@@ -348,12 +370,23 @@ impl Tls {
         let block = switch::current_fs() as *mut u8;
         // SAFETY: the functions and offsets are those of this libc, the block is the caller's.
         unsafe {
-            self.end_variables();
-            self.image.tidy_libc_part(block, &self.layout);
-            // Here and not in `renew`, which may not block: `free` does.
-            self.image.refresh_if_stale(&self.layout);
-            self.reset_dtv(block);
+            self.end_variables_of(block);
+            self.image.tidy_libc_part(block);
+            if !self.image.is_as_started() {
+                self.leave_libraries(block);
+            }
         }
+    }
+
+    /// Frees what libraries loaded at run time had for the thread: here and not in [`Tls::renew`], which may not block.
+    ///
+    /// # Safety
+    /// As for [`Tls::run_destructors`].
+    #[inline(never)]
+    unsafe fn leave_libraries(&self, block: *mut u8) {
+        self.image.refresh_if_stale(&self.layout);
+        // SAFETY: the caller's own block, whose thread uses no variable of those any more.
+        unsafe { self.reset_dtv(block) };
     }
 
     #[cold]
@@ -389,6 +422,8 @@ impl Tls {
                 }
             }
             layout.clear_specific(block);
+            // A key destructor may have used a variable with a destructor for the first time.
+            (layout.call_tls_dtors)();
         }
     }
 }

@@ -27,8 +27,10 @@ struct Snapshot {
     /// Start of `bytes` relative to the thread pointer.
     low: isize,
     bytes: Vec<u8>,
-    /// Words of the loader's tables and what they held: when one differs, the snapshot is stale.
-    watch: Vec<(usize, usize)>,
+    /// Words of the loader's tables and what they held: when one differs, the snapshot is stale. The first two, which
+    /// are all where no library with TLS came after the start, lie here, so that looking at them is no loop.
+    watch: [(usize, usize); 2],
+    watch_rest: Vec<(usize, usize)>,
     /// Module numbers (index) with static TLS.
     statics: Vec<bool>,
     /// Where the static TLS of modules lies that came after start: its first byte, relative to the thread pointer, and
@@ -41,6 +43,13 @@ struct Snapshot {
     /// The range of module numbers that may have memory of their own in a dtv.
     first_dynamic: usize,
     last_dynamic: usize,
+    /// No library with TLS has come since the start, so far as this knows: nothing but `watch` is to be looked at.
+    is_fixed: bool,
+    /// Besides, no module's TLS lies below libc's: a renewal copies one range.
+    is_plain: bool,
+    /// The bytes above libc's: where in `bytes`, and how many.
+    above: usize,
+    above_length: usize,
 }
 
 /// What a fresh block's table of modules says of one.
@@ -72,7 +81,8 @@ pub struct Image {
     /// Modules at start.
     modules: usize,
     errno: isize,
-    h_errno: Option<isize>,
+    /// As `errno` where libc has none of its own.
+    h_errno: isize,
     dlerror: Option<isize>,
 }
 
@@ -118,7 +128,7 @@ impl Image {
             relative,
             modules: modules.iter().map(|&(module, _)| module).max().unwrap_or(0),
             errno,
-            h_errno: own(c"__h_errno").filter(inside),
+            h_errno: own(c"__h_errno").filter(inside).unwrap_or(errno),
             dlerror: own(c"__libc_dlerror_result").filter(inside),
         };
         image.rebuild(layout)?;
@@ -169,36 +179,51 @@ impl Image {
         self.snapshot().statics.get(module).copied().unwrap_or(false)
     }
 
-    /// Copies all modules' images but libc's into a block that was built before.
+    /// Copies the images of the modules above libc's into a block that was built before. True if those were all, and no
+    /// library with TLS has come since the start: otherwise [`Image::write_below`] is to follow, and the table of
+    /// modules to be looked at.
     ///
     /// # Safety
     /// `block` is a thread pointer into a block that the caller owns.
     #[inline]
-    pub unsafe fn write(&self, layout: &Layout, block: *mut u8) {
+    pub unsafe fn write(&self, layout: &Layout, block: *mut u8) -> bool {
         let snapshot = self.snapshot();
         // SAFETY: the caller's conditions.
         unsafe {
             Self::origin(layout, block).write(core::ptr::from_ref(snapshot).expose_provenance());
-            self.write_from(snapshot, block);
+            self.write_above(snapshot, block);
+        }
+        snapshot.is_plain
+    }
+
+    /// As [`Image::write`], of the modules below libc's. Often there are none: libc's part is the lowest where the
+    /// program needs no other library with such variables.
+    ///
+    /// # Safety
+    /// As for [`Image::write`], which has been called.
+    pub unsafe fn write_below(&self, layout: &Layout, block: *mut u8) {
+        // SAFETY: `write` named a snapshot there, and they are never freed; the caller's conditions.
+        unsafe {
+            let snapshot = Self::origin(layout, block).read();
+            self.write_below_from(&*core::ptr::with_exposed_provenance(snapshot), block);
         }
     }
 
     /// # Safety
     /// As for [`Image::write`].
     #[inline]
-    unsafe fn write_from(&self, snapshot: &Snapshot, block: *mut u8) {
-        let (libc_start, libc_end) = self.libc_range();
-        let below = (libc_start - snapshot.low) as usize;
-        let above = (libc_end - snapshot.low) as usize;
+    unsafe fn write_above(&self, snapshot: &Snapshot, block: *mut u8) {
+        let Snapshot { above, above_length, .. } = *snapshot;
         // SAFETY: the snapshot spans libc's range (checked when it was made) and fits a block.
-        unsafe {
-            let bytes = snapshot.bytes.as_ptr();
-            // Often nothing: libc's part is the lowest where the program needs no other library with such variables.
-            if below != 0 {
-                copy(bytes, block, snapshot.low, below);
-            }
-            copy(bytes.add(above), block, libc_end, snapshot.bytes.len() - above);
-        }
+        unsafe { copy(snapshot.bytes.as_ptr().add(above), block, snapshot.low + above as isize, above_length) };
+    }
+
+    /// # Safety
+    /// As for [`Image::write`].
+    unsafe fn write_below_from(&self, snapshot: &Snapshot, block: *mut u8) {
+        let below = (self.libc_start - snapshot.low) as usize;
+        // SAFETY: as in `write_above`.
+        unsafe { copy(snapshot.bytes.as_ptr(), block, snapshot.low, below) };
     }
 
     /// libc's part as its thread start function would leave it.
@@ -226,9 +251,7 @@ impl Image {
         // SAFETY: offsets inside libc's part.
         unsafe {
             block.offset(self.errno).cast::<c_int>().write(0);
-            if let Some(offset) = self.h_errno {
-                block.offset(offset).cast::<c_int>().write(0);
-            }
+            block.offset(self.h_errno).cast::<c_int>().write(0);
         }
     }
 
@@ -236,18 +259,27 @@ impl Image {
     ///
     /// # Safety
     /// `block` is the caller's own.
-    pub unsafe fn tidy_libc_part(&self, block: *mut u8, _layout: &Layout) {
-        // SAFETY: `uselocale(0)` only asks; a first `dlerror` returns the message, the second frees it.
+    #[inline]
+    pub unsafe fn tidy_libc_part(&self, block: *mut u8) {
+        // SAFETY: `uselocale(0)` only asks; the word of an error's message is libc's.
         unsafe {
-            if libc::uselocale(core::ptr::null_mut()) != GLOBAL_LOCALE {
-                libc::uselocale(GLOBAL_LOCALE);
+            let has_locale = libc::uselocale(core::ptr::null_mut()) != GLOBAL_LOCALE;
+            let has_error = |offset| !block.offset(offset).cast::<*mut c_void>().read_volatile().is_null();
+            if has_locale || self.dlerror.is_some_and(has_error) {
+                Self::forget_locale_and_error();
             }
-            if let Some(offset) = self.dlerror
-                && !block.offset(offset).cast::<*mut c_void>().read_volatile().is_null()
-            {
-                libc::dlerror();
-                libc::dlerror();
-            }
+        }
+    }
+
+    /// Of the calling thread.
+    #[cold]
+    #[inline(never)]
+    fn forget_locale_and_error() {
+        // SAFETY: the locale of the process; a first `dlerror` returns the message, the second frees it.
+        unsafe {
+            libc::uselocale(GLOBAL_LOCALE);
+            libc::dlerror();
+            libc::dlerror();
         }
     }
 
@@ -286,7 +318,8 @@ impl Image {
                 dtv.add(1 + index).write(DtvEntry { value, to_free: 0 });
             }
             layout.set_dtv(block, dtv);
-            self.write_from(snapshot, block);
+            self.write_above(snapshot, block);
+            self.write_below_from(snapshot, block);
         }
     }
 
@@ -331,9 +364,18 @@ impl Image {
         }
     }
 
+    /// True if a table of modules is as it was made, whatever its thread has used: no library with TLS has come since
+    /// the start.
+    #[inline]
+    pub fn is_as_started(&self) -> bool {
+        let snapshot = self.snapshot();
+        let [a, b] = snapshot.watch;
+        snapshot.is_fixed && !Snapshot::has_changed(a) && !Snapshot::has_changed(b)
+    }
+
     /// Looks whether libraries with TLS were loaded or unloaded since the snapshot, and takes a new one then: asks the
     /// loader, so it may block and allocate.
-    #[inline]
+    #[inline(never)]
     pub fn refresh_if_stale(&self, layout: &Layout) {
         while self.snapshot().is_stale() {
             if let Err(why) = self.rebuild(layout) {
@@ -342,8 +384,6 @@ impl Image {
         }
     }
 
-    #[cold]
-    #[inline(never)]
     fn rebuild(&self, layout: &Layout) -> Result<(), Unsupported> {
         // Ordering[image]: Acquire. Pairs with the Release below, of an earlier rebuild.
         let previous = self.current.load(Ordering::Acquire);
@@ -353,7 +393,11 @@ impl Image {
         let (block_low, block_high) = layout.extent();
         let (libc_start, libc_end) = self.libc_range();
         let (mut low, mut high) = (libc_start, libc_end);
-        let mut snapshot = Snapshot { watch, first_dynamic: usize::MAX, ..Snapshot::default() };
+        // There is always one: the free entry behind the last, or the link to where that will be.
+        let first = [watch[0], *watch.get(1).unwrap_or(&watch[0])];
+        let rest = watch.into_iter().skip(first.len()).collect();
+        let mut snapshot =
+            Snapshot { watch: first, watch_rest: rest, first_dynamic: usize::MAX, ..Snapshot::default() };
         snapshot.statics.resize(known + 1, false);
         for (module, size) in modules {
             if module >= snapshot.statics.len() {
@@ -383,6 +427,10 @@ impl Image {
         }
         snapshot.low = low;
         snapshot.take_bytes(layout, low, high)?;
+        snapshot.is_fixed = snapshot.watch_rest.is_empty() && snapshot.first_dynamic > snapshot.last_dynamic;
+        snapshot.is_plain = snapshot.is_fixed && low == libc_start;
+        snapshot.above = (libc_end - low) as usize;
+        snapshot.above_length = snapshot.bytes.len() - snapshot.above;
         let snapshot = Box::into_raw(Box::new(snapshot));
         // Ordering[image]: Release. Pairs with the Acquire in `snapshot`.
         if self.current.compare_exchange(previous, snapshot, Ordering::Release, Ordering::Relaxed).is_err() {
@@ -397,8 +445,20 @@ impl Image {
 impl Snapshot {
     #[inline]
     fn is_stale(&self) -> bool {
-        // SAFETY: words of the loader's tables, which it never unmaps.
-        self.watch.iter().any(|&(at, value)| unsafe { (at as *const usize).read_volatile() } != value)
+        let [a, b] = self.watch;
+        Self::has_changed(a) || Self::has_changed(b) || !self.watch_rest.is_empty() && self.is_stale_beyond()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn is_stale_beyond(&self) -> bool {
+        self.watch_rest.iter().any(|&word| Self::has_changed(word))
+    }
+
+    #[inline(always)]
+    fn has_changed((at, value): (usize, usize)) -> bool {
+        // SAFETY: a word of the loader's tables, which it never unmaps.
+        (unsafe { (at as *const usize).read_volatile() }) != value
     }
 
     /// What the loader writes into a fresh block between two offsets, and into its table of modules.

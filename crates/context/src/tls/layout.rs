@@ -51,6 +51,8 @@ pub struct Layout {
     pub(super) tid: isize,
     list: isize,
     specific: isize,
+    /// The mark of thread-specific data: the byte behind its table.
+    specific_used: isize,
     pub key_blocks: usize,
     pub keys_per_block: usize,
     pub keys: *const Key,
@@ -198,6 +200,7 @@ impl Layout {
             tid,
             list: at(c"_thread_db_pthread_list")?,
             specific: pthread + specific[2] as isize,
+            specific_used: pthread + specific[2] as isize + 8 * key_blocks as isize,
             key_blocks,
             keys_per_block,
             keys: libc_so.need(c"__pthread_keys")?.cast(),
@@ -288,36 +291,34 @@ impl Layout {
             let list = fs.offset(self.list).cast::<usize>();
             list.write(list.addr());
             list.add(1).write(list.addr());
-            self.reset_pthread(fs);
-        }
-    }
-
-    /// What must be as new in struct pthread for the next thread.
-    ///
-    /// # Safety
-    /// `fs` is in a block that the caller owns.
-    #[inline]
-    pub unsafe fn reset_pthread(&self, fs: *mut u8) {
-        // SAFETY: offsets inside struct pthread.
-        unsafe {
             let robust = fs.offset(self.robust_head).cast::<usize>();
             robust.write(robust.addr());
             robust.add(1).write(self.robust_words[0]);
             robust.add(2).write(self.robust_words[1]);
             robust.sub(1).write(robust.addr());
+            self.reset_cancellation(fs);
+        }
+    }
+
+    /// What must be as new in struct pthread for the next thread, beside thread-specific data. Not the list of robust
+    /// mutexes: a thread's end leaves it empty ([`Layout::leave_robust`]), and nobody changes its other words.
+    ///
+    /// # Safety
+    /// `fs` is in a block that the caller owns.
+    #[inline]
+    pub unsafe fn reset_cancellation(&self, fs: *mut u8) {
+        // SAFETY: offsets inside struct pthread.
+        unsafe {
             if let Some(offset) = self.cancelhandling {
                 fs.offset(offset).cast::<c_int>().write(0);
-            }
-            if self.specific_used(fs) {
-                self.clear_specific(fs);
             }
         }
     }
 
     /// Where a renewal touches struct pthread, relative to the thread pointer.
     #[inline]
-    pub fn renewed(&self) -> [isize; 3] {
-        [self.pthread, self.robust_head, self.specific + 8 * self.key_blocks as isize]
+    pub fn renewed(&self) -> [isize; 2] {
+        [self.pthread, self.specific_used]
     }
 
     /// # Safety
@@ -344,21 +345,21 @@ impl Layout {
         unsafe { fs.offset(self.specific).cast::<*mut KeyData>().add(level1) }
     }
 
-    /// Whether `pthread_setspecific` was called: the byte behind the table.
+    /// Whether `pthread_setspecific` was called.
     ///
     /// # Safety
     /// `fs` is in a prepared block.
     #[inline]
     pub unsafe fn specific_used(&self, fs: *mut u8) -> bool {
         // SAFETY: inside struct pthread.
-        unsafe { fs.offset(self.specific + 8 * self.key_blocks as isize).read_volatile() != 0 }
+        unsafe { fs.offset(self.specific_used).read_volatile() != 0 }
     }
 
     /// # Safety
     /// As for [`Layout::specific_used`]; the block is the caller's.
     pub unsafe fn set_specific_used(&self, fs: *mut u8, used: bool) {
         // SAFETY: inside struct pthread.
-        unsafe { fs.offset(self.specific + 8 * self.key_blocks as isize).write_volatile(u8::from(used)) };
+        unsafe { fs.offset(self.specific_used).write_volatile(u8::from(used)) };
     }
 
     /// Drops all thread-specific data without calling anything.
@@ -366,6 +367,7 @@ impl Layout {
     /// # Safety
     /// As for [`Layout::set_specific_used`].
     #[cold]
+    #[inline(never)]
     pub unsafe fn clear_specific(&self, fs: *mut u8) {
         // SAFETY: the first block is inside struct pthread, the others came from calloc.
         unsafe {

@@ -61,6 +61,7 @@ impl Layout {
                 mark(pending, distance, owner);
             }
             head.write(head.addr());
+            head.sub(1).write(head.addr());
             head.add(2).write(0);
         }
     }
