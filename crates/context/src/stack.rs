@@ -68,6 +68,7 @@
 mod first_use;
 mod guard;
 mod list;
+mod pages_into;
 mod rights;
 mod size;
 mod slot;
@@ -76,6 +77,7 @@ use crate::tls;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use first_use::{NOTHING, SLOTS_AT_ONCE, range};
 use list::{Entry, List};
+use pages_into::PagesInto;
 use raddle_machine::{Machine, Real};
 use raddle_queues::rights::Rights;
 use slot::Header;
@@ -144,8 +146,10 @@ pub struct InArena {
 pub struct Arena {
     base: usize,
     slot_size: usize,
-    /// From one slot to the next.
+    /// From one slot to the next: pages.
     stride: usize,
+    /// Divides by the stride.
+    by_stride: PagesInto,
     guard: usize,
     /// Where a slot's header lies when its colour is 0, relative to the slot's base.
     header: usize,
@@ -263,6 +267,7 @@ impl Arena {
             base,
             slot_size,
             stride,
+            by_stride: PagesInto::new(stride),
             guard,
             header: slot_size - tail,
             colour_unit,
@@ -441,7 +446,7 @@ impl Arena {
     /// What lies at an address, when it is in this arena. Async-signal-safe.
     pub fn slot_containing(&self, address: usize) -> Option<InArena> {
         let offset = address.checked_sub(self.base)?;
-        let index = offset / self.stride;
+        let index = self.by_stride.quotient(offset);
         if index >= self.limit() {
             return None;
         }
@@ -462,7 +467,7 @@ impl Arena {
     #[inline]
     pub fn room(&self, address: usize) -> usize {
         let offset = address.wrapping_sub(self.base);
-        let index = offset / self.stride;
+        let index = self.by_stride.quotient(offset);
         if index < self.limit() { (offset - index * self.stride).saturating_sub(self.guard) } else { 0 }
     }
 
