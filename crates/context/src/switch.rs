@@ -186,16 +186,23 @@ pub fn reset_modes() {
     arch::reset_modes();
 }
 
-/// The modes of the caller's floating-point units, for [`set_modes`].
-#[inline(always)]
-pub fn modes() -> u64 {
-    arch::modes()
-}
+/// Modes of floating-point units. They stay where they were saved: what the units store in parts is slow to load as a
+/// whole.
+#[derive(Debug, Default)]
+pub struct Modes(arch::Modes);
 
-/// Puts the floating-point units into the modes that the caller had at [`modes`].
-#[inline(always)]
-pub fn set_modes(modes: u64) {
-    arch::set_modes(modes);
+impl Modes {
+    /// Those of the caller.
+    #[inline(always)]
+    pub fn save(&mut self) {
+        arch::save_modes(&mut self.0);
+    }
+
+    /// Puts the units into the modes that were saved.
+    #[inline(always)]
+    pub fn restore(&self) {
+        arch::set_modes(&self.0);
+    }
 }
 
 /// Goes on under another thread pointer, on the same stack.

@@ -196,18 +196,18 @@ pub fn reset_modes() {
 }
 
 /// fpcr.
+pub type Modes = u64;
+
 #[inline(always)]
-pub fn modes() -> u64 {
-    let modes;
+pub fn save_modes(modes: &mut Modes) {
     // SAFETY: reads a control register.
-    unsafe { asm!("mrs {}, fpcr", out(reg) modes, options(nomem, nostack, preserves_flags)) };
-    modes
+    unsafe { asm!("mrs {}, fpcr", out(reg) * modes, options(nomem, nostack, preserves_flags)) };
 }
 
 #[inline(always)]
-pub fn set_modes(modes: u64) {
-    // SAFETY: a control word that was read by `modes`.
-    unsafe { asm!("msr fpcr, {}", in(reg) modes, options(nomem, nostack, preserves_flags)) };
+pub fn set_modes(modes: &Modes) {
+    // SAFETY: a control word that was read by `save_modes`.
+    unsafe { asm!("msr fpcr, {}", in(reg) *modes, options(nomem, nostack, preserves_flags)) };
 }
 
 /// # Safety

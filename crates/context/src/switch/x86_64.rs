@@ -243,25 +243,24 @@ pub unsafe fn switch_away(load: *const Context, arg: usize) -> ! {
 /// Loading is cheap where comparing is not (measured on an EPYC 9004: 0.5 ns each, against 4 ns for a store of mxcsr).
 #[inline(always)]
 pub fn reset_modes() {
-    let modes: [u32; 2] = [0x1f80, 0x037f];
-    // SAFETY: the default control words of the calling convention.
-    unsafe { asm!("ldmxcsr [{0}]", "fldcw [{0} + 4]", in(reg) &modes, options(nostack, readonly)) };
+    static DEFAULT: Modes = [0x1f80, 0x037f];
+    // The default control words of the calling convention.
+    set_modes(&DEFAULT);
 }
 
-/// mxcsr in the low half, the x87 control word in the high half.
+/// mxcsr, and the x87 control word.
+pub type Modes = [u32; 2];
+
 #[inline(always)]
-pub fn modes() -> u64 {
-    let mut modes: [u32; 2] = [0; 2];
+pub fn save_modes(modes: &mut Modes) {
     // SAFETY: stores six bytes.
-    unsafe { asm!("stmxcsr [{0}]", "fnstcw [{0} + 4]", in(reg) &raw mut modes, options(nostack, preserves_flags)) };
-    u64::from(modes[0]) | u64::from(modes[1]) << 32
+    unsafe { asm!("stmxcsr [{0}]", "fnstcw [{0} + 4]", in(reg) modes, options(nostack, preserves_flags)) };
 }
 
 #[inline(always)]
-pub fn set_modes(modes: u64) {
-    let modes: [u32; 2] = [modes as u32, (modes >> 32) as u32];
-    // SAFETY: control words that were read by `modes`.
-    unsafe { asm!("ldmxcsr [{0}]", "fldcw [{0} + 4]", in(reg) &modes, options(nostack, readonly)) };
+pub fn set_modes(modes: &Modes) {
+    // SAFETY: control words that were read by `save_modes`.
+    unsafe { asm!("ldmxcsr [{0}]", "fldcw [{0} + 4]", in(reg) modes, options(nostack, readonly)) };
 }
 
 /// # Safety

@@ -7,7 +7,7 @@ use crate::carry::descriptor::Descriptor;
 use crate::carry::pool;
 use crate::carry::switching::thread_entry;
 use crate::carry::witness::Lent;
-use raddle_context::stack::Slot;
+use raddle_context::stack::{Arena, Slot};
 
 /// Gives a thread that starts its stack, thread-local storage and first context. Never fails: the right to a slot was
 /// reserved when it was spawned.
@@ -22,7 +22,8 @@ pub(super) fn materialise(inside: Lent<'_>, next: &'static Descriptor) {
 #[cold]
 #[inline(never)]
 fn materialise_kept(inside: Lent<'_>, next: &'static Descriptor) -> bool {
-    take_kept(inside, next).map(|slot| prepare(slot, next)).is_some()
+    let class = pool::class_of(next);
+    take_kept(inside, pool::arena_of_class(class), class).map(|slot| prepare(slot, next)).is_some()
 }
 
 /// On one of the arena's: its guard may have to be made, and its storage.
@@ -39,17 +40,16 @@ fn prepare(slot: Slot, next: &'static Descriptor) {
     next.slot.set(slot.into_raw());
 }
 
-/// The slot of a thread that starts, its storage as new.
-#[inline]
-pub(crate) fn take_slot(inside: Lent<'_>, next: &'static Descriptor) -> Slot {
-    take_kept(inside, next).unwrap_or_else(|| pool::arena_of(next).take())
+/// The slot of a thread of `class` that starts, of the class's `arena`, its storage as new.
+#[inline(always)]
+pub(crate) fn take_slot(inside: Lent<'_>, arena: &'static Arena, class: u32) -> Slot {
+    take_kept(inside, arena, class).unwrap_or_else(|| arena.take())
 }
 
 /// One that the processor keeps, if it does.
 #[inline(always)]
-fn take_kept(mut inside: Lent<'_>, next: &'static Descriptor) -> Option<Slot> {
-    let arena = pool::arena_of(next);
-    let slot = inside.owned().kept.of(pool::class_of(next)).take_stack(arena)?;
+fn take_kept(mut inside: Lent<'_>, arena: &'static Arena, class: u32) -> Option<Slot> {
+    let slot = inside.owned().kept.of(class).take_stack(arena)?;
     // SAFETY: the former thread is gone (its finalizer kept the slot), the block was prepared by the arena.
     unsafe { pool::tls().renew(slot.fs()) };
     Some(slot)

@@ -25,14 +25,16 @@
 
 use crate::carry::above;
 use crate::carry::activation::Activation;
-use crate::carry::descriptor::{Descriptor, FREE, Payload};
+use crate::carry::descriptor::{Descriptor, FREE, PAYLOAD_WORDS, Payload};
 use crate::carry::note::note_wait;
 use crate::carry::pool;
 use crate::carry::processor::bump;
 use crate::carry::switching::{self, After, current, enter};
 use crate::carry::witness::{Inside, Lent};
-use raddle_context::switch;
+use raddle_context::stack::Arena;
+use raddle_context::switch::{self, Modes};
 use raddle_context::tls;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
@@ -51,33 +53,38 @@ pub(crate) fn join_unstarted(child: &'static Descriptor) -> Option<Payload> {
     if cfg!(raddle_tsan) || above::interruptions_run() || above::halves_wait() || crate::pace::sees_all() {
         return None;
     }
+    let mut result = [MaybeUninit::uninit(); PAYLOAD_WORDS];
     // SAFETY: no scope is open, and the caller has the only handle.
-    unsafe { run_here(me, child) }
+    unsafe { run_here(me, child, &mut result) }.then_some(result)
 }
 
-/// Bytes of stack below the caller's frame, on a stack of the class of `child`; 0 elsewhere.
+/// Bytes of stack below the caller's frame, on a stack of `arena`; 0 elsewhere.
 #[inline(always)]
-fn room(child: &Descriptor) -> usize {
+fn room(arena: &Arena) -> usize {
     let here = 0u8;
     let sp = (&raw const here).addr();
-    pool::arena_of(child).room(sp)
+    arena.room(sp)
 }
 
+/// True if it has run `child`, whose packed result it leaves in `result`.
+///
 /// # Safety
 /// `me` is the running thread, and the caller has the only handle of `child`, which it does not use when it has got the
 /// result.
 #[inline(never)]
-unsafe fn run_here(me: &'static Descriptor, child: &'static Descriptor) -> Option<Payload> {
+unsafe fn run_here(me: &'static Descriptor, child: &'static Descriptor, result: &mut Payload) -> bool {
     let mut inside = enter(me);
     let pool = inside.processor().pool;
-    let size = 1usize << pool::class_of(child);
-    if room(child) < size - size / SPENT_PART {
+    let class = pool::class_of(child);
+    let arena = pool::arena_of_class(class);
+    let size = 1usize << class;
+    if room(arena) < size - size / SPENT_PART {
         inside.leave();
-        return None;
+        return false;
     }
     let Some(token) = inside.owned().dispatcher.next_is(pool, child.record()) else {
         inside.leave();
-        return None;
+        return false;
     };
     // From here on the token is this call: nobody else starts the thread.
     let token = token.into_thread();
@@ -85,7 +92,7 @@ unsafe fn run_here(me: &'static Descriptor, child: &'static Descriptor) -> Optio
     if crate::carry::delays::is_marked(child) {
         crate::carry::delays::arrived(inside.processor(), child);
     }
-    let slot = crate::carry::first_stack::take_slot(inside.lend(), child);
+    let slot = crate::carry::first_stack::take_slot(inside.lend(), arena, class);
     let (own, fs) = (switch::current_fs(), slot.fs());
     child.slot.set(slot.into_raw());
     // SAFETY: the token was consumed, so nobody else touches it (descriptor rule 2).
@@ -93,8 +100,10 @@ unsafe fn run_here(me: &'static Descriptor, child: &'static Descriptor) -> Optio
     note_wait(END, std::ptr::from_ref(child).addr(), Some(child.record()));
     me.thread.arm();
     me.activation.leave();
-    switching::installed(inside.lend(), child, After::NOTHING);
-    let modes = switch::modes();
+    // None that has run waits here ([`raddle_scheduler::Local::next_is`]): there is nothing to fetch ahead.
+    switching::counted(inside.lend(), child, After::NOTHING);
+    let mut modes = Modes::default();
+    modes.save();
     switch::reset_modes();
     let activation = inside.activation();
     std::mem::forget(inside);
@@ -109,10 +118,11 @@ unsafe fn run_here(me: &'static Descriptor, child: &'static Descriptor) -> Optio
         switch::set_fs(own);
         Inside::resumed(activation)
     };
-    switch::set_modes(modes);
+    modes.restore();
     child.activation.leave();
-    let (there, home) = (inside.processor().pool, me.pool());
-    let strayed = there.index != home;
+    let there = inside.processor().pool;
+    debug_assert_eq!(me.pool(), pool.index, "a running thread is one of its processor's pool");
+    let strayed = !std::ptr::eq(there, pool);
     if strayed {
         // The child has moved. Until `me` is back it is counted there, too: before the child is so no more.
         there.moved_in.fetch_add(1, Ordering::Release);
@@ -124,27 +134,26 @@ unsafe fn run_here(me: &'static Descriptor, child: &'static Descriptor) -> Optio
         switching::named(inside.lend(), me);
     }
     // SAFETY: the child's code has returned, and the caller runs under its own thread pointer again.
-    unsafe { switching::leave_slot(inside.lend(), child) };
+    unsafe { switching::leave_slot(inside.lend(), child, class) };
     child.join.end_here();
     child.set_tag(FREE);
     child.forget_info();
     // SAFETY: the thread has ended, so its result lies there, and goes to the handle, which is not used again: the
     // descriptor, which is of the slab that all caches are of, is ours.
-    let result = unsafe {
-        let result = *child.payload.get();
+    unsafe {
+        *result = *child.payload.get();
         inside.owned().descriptors.free(NonNull::from(child));
-        result
-    };
+    }
     me.thread.disarm();
     inside.leave();
     if strayed {
         // Nobody there could tell that it was there at all.
-        switching::move_to(me, pool::pool(home));
+        switching::move_to(me, pool);
     }
     if me.goes_on_interrupted() {
         above::interrupted(me, true);
     }
-    Some(result)
+    true
 }
 
 /// As [`switching::live`], of a thread that begins inside the mark of `activation`; answers on which it ended, inside

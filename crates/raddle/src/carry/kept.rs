@@ -135,24 +135,27 @@ impl OfClass {
     /// A stack for a thread that has its right to one and starts: a kept one, or one of those, the next of which is
     /// brought closer, that are fetched from `arena` at once when none is left. Its block is as the former thread left
     /// it.
-    #[inline]
+    #[inline(always)]
     pub fn take_stack(&mut self, arena: &'static Arena) -> Option<Slot> {
-        if self.stacks.is_empty() {
-            self.fetch_stacks(arena);
-        }
-        let slot = self.stacks.pop();
-        let left = self.stacks.len();
-        if left <= self.cold as usize {
-            self.cold = left as u32;
-            if let Some(next) = self.stacks.last() {
-                arena.fetch(next.index());
-            }
-        }
-        slot
+        // The last one in a cache goes there, too: the next one is brought closer.
+        let far = self.cold + u32::from(self.cold > 0);
+        if self.stacks.len() > far as usize { self.stacks.pop() } else { self.take_far(arena) }
     }
 
     #[cold]
     #[inline(never)]
+    fn take_far(&mut self, arena: &'static Arena) -> Option<Slot> {
+        if self.stacks.is_empty() {
+            self.fetch_stacks(arena);
+        }
+        let slot = self.stacks.pop();
+        self.cold = self.cold.min(self.stacks.len() as u32);
+        if let Some(next) = self.stacks.last() {
+            arena.fetch(next.index());
+        }
+        slot
+    }
+
     fn fetch_stacks(&mut self, arena: &'static Arena) {
         if !self.has_batches(arena) {
             return;

@@ -476,7 +476,13 @@ pub(crate) const fn default_class() -> u32 {
 
 /// The arena of a thread's class.
 pub(crate) fn arena_of(descriptor: &Descriptor) -> &'static Arena {
-    ARENAS[class_of(descriptor) as usize].get().expect("a thread's arena was made at its spawn")
+    arena_of_class(class_of(descriptor))
+}
+
+/// The arena of the class of a thread that is there.
+#[inline(always)]
+pub(crate) fn arena_of_class(class: u32) -> &'static Arena {
+    ARENAS[class as usize].get().expect("a thread's arena was made at its spawn")
 }
 
 /// Whether the arena of a class was made.

@@ -350,15 +350,20 @@ pub(crate) fn named(inside: Lent<'_>, next: &'static Descriptor) {
     processor.running.store(next.thread.priority_now(), Ordering::Relaxed);
 }
 
-/// As [`named`], with what is done at each switch, or now and then.
+/// As [`named`], with what is done at each change of threads, or now and then.
+#[inline(always)]
+pub(crate) fn counted(mut inside: Lent<'_>, next: &'static Descriptor, after: After) {
+    named(inside.lend(), next);
+    let switches = bump(&inside.processor.counters.switches);
+    if crate::pace::is_time_for_switch(switches) {
+        crate::carry::duties::each_round(inside, next, after, switches);
+    }
+}
+
+/// As [`counted`], with what is done at each switch.
 #[inline(always)]
 pub(crate) fn installed(mut inside: Lent<'_>, next: &'static Descriptor, after: After) {
-    named(inside.lend(), next);
-    let processor = inside.processor;
-    let switches = bump(&processor.counters.switches);
-    if crate::pace::is_time_for_switch(switches) {
-        crate::carry::duties::each_round(inside.lend(), next, after, switches);
-    }
+    counted(inside.lend(), next, after);
     // Where many wait, their descriptors and stacks have left the caches: fetch them ahead.
     let queue = inside.get().dispatcher.local();
     if let Some(far) = queue.upcoming(FETCH_DESCRIPTOR) {
@@ -487,7 +492,7 @@ pub(crate) fn finalize_lost(activation: &'static Activation) {
 /// Nobody runs on the stack any more.
 unsafe fn exited(mut inside: Lent<'_>, ended: &'static Descriptor) {
     // SAFETY: nobody runs on its stack any more, and its storage went with its code.
-    unsafe { leave_slot(inside.lend(), ended) };
+    unsafe { leave_slot(inside.lend(), ended, crate::carry::pool::class_of(ended)) };
     // SAFETY: the thread has ended.
     let detached = unsafe {
         leave_result(ended, |thread| crate::carry::ready::ready_inside_by(inside.lend(), thread, Waker::Is(ended)))
@@ -499,13 +504,12 @@ unsafe fn exited(mut inside: Lent<'_>, ended: &'static Descriptor) {
     }
 }
 
-/// A thread has ended: its slot and the right to it are kept for the next one.
+/// A thread of `class` has ended: its slot and the right to it are kept for the next one.
 ///
 /// # Safety
 /// Nobody runs on its stack, or under its thread pointer, any more.
 #[inline(always)]
-pub(crate) unsafe fn leave_slot(mut inside: Lent<'_>, ended: &'static Descriptor) {
-    let class = crate::carry::pool::class_of(ended);
+pub(crate) unsafe fn leave_slot(mut inside: Lent<'_>, ended: &'static Descriptor, class: u32) {
     let raw = crate::carry::delays::address(ended.slot.replace(0));
     let kept = inside.owned().kept.of(class);
     if raw != 0 {
@@ -567,15 +571,22 @@ unsafe fn leave_result(
 /// `me` is the running thread, and has run nothing yet.
 #[inline(always)]
 pub(crate) unsafe fn live(me: &'static Descriptor) {
+    let tls = crate::carry::pool::tls();
     // SAFETY: the thread's own block, before any code of its program; outside the mark, since the loader may be asked.
-    if unsafe { crate::carry::pool::tls().begin(current_fs()) } {
-        // Where this library itself was loaded at run time, its variable is as new.
-        CURRENT.with(|current| std::hint::black_box(current).set(me));
+    if unsafe { tls.begin(current_fs()) } {
+        show_again(me);
     }
     // SAFETY: the closure was put into the descriptor by the spawn and is run once.
     unsafe { me.run.get()(me) };
     // SAFETY: on the thread itself, which runs no user code after this.
-    unsafe { crate::carry::pool::tls().run_destructors() };
+    unsafe { tls.run_destructors() };
+}
+
+/// Where this library itself was loaded at run time, its variable is as new once the thread's block has caught up.
+#[cold]
+#[inline(never)]
+fn show_again(me: &'static Descriptor) {
+    CURRENT.with(|current| std::hint::black_box(current).set(me));
 }
 
 /// Where a thread's stack begins: runs threads one after the other, as long as the next one to run has not started
