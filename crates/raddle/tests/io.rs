@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 fn pair() -> (UnixStream, UnixStream) {
     let (a, b) = UnixStream::pair().unwrap();
@@ -231,6 +231,28 @@ fn closing_a_range_wakes_those_who_wait_for_its_ends() {
             assert_eq!(reader.join().unwrap().unwrap_err().raw_os_error(), Some(9));
         }
     });
+}
+
+/// However often something comes for which the attempt has no use, its time limit is for all attempts together: on a
+/// lightweight thread and on a kernel thread.
+#[test]
+fn a_time_limit_is_for_all_attempts_together() {
+    const LIMIT: Duration = Duration::from_millis(20);
+    fn ends() {
+        let (ours, theirs) = pair();
+        let (mut begun, mut late) = (None, 0);
+        let in_vain = || {
+            // There is always something to read, and a new event. (Once it is full, the one without the other.)
+            let _ = (&theirs).write(&[7]);
+            // No earlier than the limit's beginning: the attempt that meets the limit's end is the last one.
+            late += u32::from(begun.get_or_insert_with(Instant::now).elapsed() >= LIMIT);
+            if late > 1 { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) }
+        };
+        let ended = until(ours.as_fd(), Interest::Read, Some(LIMIT), in_vain);
+        assert_eq!(ended.unwrap_err().kind(), ErrorKind::TimedOut);
+    }
+    raddle::Builder::new().processors(1).build().unwrap().run(ends);
+    ends();
 }
 
 /// A number of which nothing is known when its close begins: who comes to wait meanwhile is woken by its end.

@@ -67,8 +67,11 @@ use std::time::Duration;
 /// [`io::ErrorKind::TimedOut`] after `timeout`; [`WaitError::Cancelled`] when the thread was cancelled; EBADF for what
 /// is not open, or was closed through [`closing`] meanwhile.
 pub fn wait(descriptor: BorrowedFd<'_>, interest: Interest, timeout: Option<Duration>) -> io::Result<()> {
-    let descriptor = descriptor.as_raw_fd();
-    let deadline = timeout.map(crate::carry::timers::deadline_after);
+    wait_until_time(descriptor.as_raw_fd(), interest, timeout.map(crate::carry::timers::deadline_after))
+}
+
+/// As [`wait`], until a point of the clock.
+fn wait_until_time(descriptor: i32, interest: Interest, deadline: Option<u64>) -> io::Result<()> {
     if current().is_none() {
         return wait_here(descriptor, interest, deadline);
     }
@@ -110,14 +113,17 @@ pub fn until<T>(
     timeout: Option<Duration>,
     mut attempt: impl FnMut() -> io::Result<T>,
 ) -> io::Result<T> {
-    let start = Real::now();
+    let deadline = timeout.map(crate::carry::timers::deadline_after);
     loop {
         match attempt() {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             ended => return ended,
         }
-        let spent = Duration::from_nanos(Real::now() - start);
-        wait(descriptor, interest, timeout.map(|timeout| timeout.saturating_sub(spent)))?;
+        // Where there is an event each time, no wait would end by it.
+        if deadline.is_some_and(|at| Real::now() >= at) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        wait_until_time(descriptor.as_raw_fd(), interest, deadline)?;
     }
 }
 
