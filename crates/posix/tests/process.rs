@@ -57,6 +57,14 @@ fn the_child_of_a_fork_blocks_what_the_forking_thread_did() {
     assert_eq!(common::drop_in(&program, &[], &[("RADDLE_MAIN", "1")]).well(), out);
 }
 
+/// What the parent's threads waited for, a signal among them, could wake nobody in the child.
+#[test]
+fn a_dead_lock_in_the_child_of_a_fork_is_reported() {
+    let program = common::compile("fork_deadlock.c", &[]);
+    let out = common::drop_in(&program, &["reports"], &[("RADDLE_PROCESSORS", "2")]).well();
+    assert_eq!(out.matches(": told\n").count(), 8, "{out}");
+}
+
 #[test]
 fn children_that_begin_in_a_function_are_not_taken_for_their_parents() {
     let out = same_as_native("clone.c", &["1", "3"]);

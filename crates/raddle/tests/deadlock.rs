@@ -109,6 +109,27 @@ fn child(case: &str) {
             raddle::spawn(move || receiver.recv().unwrap()).join().unwrap();
             one.join().unwrap();
         }
+        "in the child of a fork" => {
+            // Of its parent's, a kernel thread waits for another thread, and a thread for a signal.
+            let (_sender, receiver) = channel::bounded::<()>(1);
+            std::thread::spawn(move || receiver.recv());
+            raddle::spawn(|| raddle::drop_in::wait_for_signal(raddle::park));
+            // Long enough for both to wait; whether they do is not judged.
+            std::thread::sleep(Duration::from_millis(100));
+            // SAFETY: the child, in which nothing else runs, first makes the runtime usable; it ends with its parent.
+            // The kernel writes no status.
+            unsafe {
+                let forked = libc::fork();
+                if forked != 0 {
+                    libc::waitpid(forked, std::ptr::null_mut(), 0);
+                    return;
+                }
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                raddle::drop_in::forked();
+            }
+            let (_sender, receiver) = channel::bounded::<()>(1);
+            raddle::spawn(move || receiver.recv().unwrap()).join().unwrap();
+        }
         "a kernel thread woken" => {
             let pool = quiet_pool();
             let (sender, receiver) = channel::bounded::<()>(1);
@@ -234,6 +255,10 @@ fn main() {
     // And where a kernel thread that could have woken them has ended meanwhile.
     let text = run("a kernel thread ends later", &[names[0], wait]);
     assert!(text.contains(names[0]) && text.contains(wait), "{text}");
+    // And in a process whose parent had threads that could have woken somebody.
+    let alone = "raddle: dead-lock: 1 threads wait";
+    let text = run("in the child of a fork", &[alone, wait]);
+    assert!(text.contains(alone) && text.contains(wait), "{text}");
     // While somebody sleeps, it is none.
     let text = run("sleeper", &["woke up"]);
     assert!(text.contains("woke up") && !text.contains("dead-lock"), "{text}");

@@ -15,13 +15,43 @@ use crate::carry::pool;
 use crate::govern::info::DumpOptions;
 use crate::os::{TaskState, task_state};
 use raddle_machine::{Machine, Real};
+use std::cell::Cell;
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Lightweight threads that wait until a signal handler has run: another process may send one.
-pub(crate) static SIGNAL_WAITERS: AtomicU64 = AtomicU64::new(0);
+static SIGNAL_WAITERS: AtomicU64 = AtomicU64::new(0);
 /// Spawns and exits at the last report: another is due only after a thread has begun or ended.
 static REPORTED_AT: [AtomicU64; 2] = [const { AtomicU64::new(u64::MAX) }; 2];
+
+thread_local! {
+    /// How often the calling thread is among them: a handler that ends one wait may begin another.
+    static OWN_WAITS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// The calling thread is one of [`SIGNAL_WAITERS`] as long as this lives. (The handler may end the thread.)
+pub(crate) struct WaitsForSignal(());
+
+impl WaitsForSignal {
+    pub fn begin() -> Self {
+        OWN_WAITS.set(OWN_WAITS.get() + 1);
+        SIGNAL_WAITERS.fetch_add(1, Ordering::SeqCst);
+        Self(())
+    }
+}
+
+impl Drop for WaitsForSignal {
+    fn drop(&mut self) {
+        OWN_WAITS.set(OWN_WAITS.get() - 1);
+        SIGNAL_WAITERS.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// In the child of a fork: of the threads only the caller is left, and no dead-lock was reported.
+pub(crate) fn forget() {
+    SIGNAL_WAITERS.store(OWN_WAITS.get(), Ordering::SeqCst);
+    REPORTED_AT.iter().for_each(|count| count.store(u64::MAX, Ordering::Relaxed));
+}
 
 /// Its thread is apart and sleeps until another one changes a word. (One that was woken and has not come up yet does
 /// not sleep.)

@@ -24,6 +24,7 @@ pub unsafe fn forked() {
     crate::govern::monitor::forget();
     crate::govern::standby::forget();
     crate::govern::dump::circles::forget();
+    crate::govern::deadlock::forget();
     crate::os::looks::forget();
     crate::carry::foreign::forget();
     for (_, descriptor) in crate::carry::pool::descriptors().iterate() {

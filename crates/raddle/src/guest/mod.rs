@@ -200,15 +200,7 @@ pub fn wait_for_mutex_at(
 /// Runs `f`, in which the caller waits until a signal handler has run: then it is not dead-locked, whatever the others
 /// wait for.
 pub fn wait_for_signal<T>(f: impl FnOnce() -> T) -> T {
-    /// The handler may end the thread.
-    struct Counted;
-    impl Drop for Counted {
-        fn drop(&mut self) {
-            crate::govern::deadlock::SIGNAL_WAITERS.fetch_sub(1, Ordering::SeqCst);
-        }
-    }
-    crate::govern::deadlock::SIGNAL_WAITERS.fetch_add(1, Ordering::SeqCst);
-    let _counted = Counted;
+    let _counted = crate::govern::deadlock::WaitsForSignal::begin();
     f()
 }
 
