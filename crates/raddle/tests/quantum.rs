@@ -59,6 +59,36 @@ fn a_thread_goes_on_as_long_as_its_quantum_lasts() {
     assert!(!ran);
 }
 
+/// Also where nobody was there to whom it could give way at the end of the one before.
+#[test]
+fn when_a_quantum_is_over_a_whole_one_begins() {
+    const QUANTUM: Duration = Duration::from_millis(2);
+    let pool = one_processor().quantum(QUANTUM).build().unwrap();
+    let second = || {
+        used_up();
+        let begun = Instant::now();
+        while begun.elapsed() < QUANTUM {
+            std::hint::spin_loop();
+        }
+        let begun = Instant::now();
+        // The first one is over.
+        used_up();
+        static RAN: AtomicBool = AtomicBool::new(false);
+        RAN.store(false, Ordering::Relaxed);
+        let other = raddle::spawn(|| RAN.store(true, Ordering::Relaxed));
+        let ran = (0..10).any(|_| {
+            used_up();
+            RAN.load(Ordering::Relaxed)
+        });
+        let took = begun.elapsed();
+        other.join().unwrap();
+        (ran, took)
+    };
+    let runs = std::iter::repeat_with(|| undisturbed(|| pool.run(second)));
+    let (ran, _) = runs.into_iter().find(|(_, took)| *took < QUANTUM).unwrap();
+    assert!(!ran);
+}
+
 #[test]
 fn where_nobody_is_to_give_way_nobody_does() {
     let pool = one_processor().quantum(Duration::ZERO).preempt(Preempt::Never).build().unwrap();

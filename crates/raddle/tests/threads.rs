@@ -1,5 +1,7 @@
 //! Threads from spawn to join, on one and more processors, and from kernel threads.
 
+mod undisturbed;
+
 use std::cell::{Cell, RefCell};
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -83,6 +85,23 @@ fn sleepers_and_readers_wake_among_threads_that_yield_to_each_other() {
 /// The modes of floating-point arithmetic are a thread's own, and begin as the C library leaves them: also where a
 /// stack goes from an ended thread straight to one that has not started.
 #[cfg(target_arch = "x86_64")]
+/// A thread that offers its processor in vain has sleepers wake by that alone: nobody takes the processor from it.
+#[test]
+fn a_sleeper_wakes_beside_a_thread_that_yields_in_vain() {
+    let pool = raddle::Builder::new().processors(1).build().unwrap();
+    let ways: [fn(); 2] = [raddle::yield_now, || _ = raddle::thread::yield_softly()];
+    for give_way in ways {
+        undisturbed::undisturbed(|| {
+            pool.run(|| {
+                let sleeper = raddle::spawn(|| raddle::sleep(Duration::from_millis(1)));
+                while !sleeper.is_finished() {
+                    give_way();
+                }
+            });
+        });
+    }
+}
+
 #[test]
 fn modes_begin_anew_on_a_stack_that_is_handed_on() {
     fn modes() -> u32 {
