@@ -53,6 +53,18 @@ pub struct Abi {
     pub any: Option<[c_int; 2]>,
     /// Bits of a request's handle and their value where it is the one that is given to all that ended at once.
     ended: Option<(u32, u32)>,
+    /// Which operations are MPI's own.
+    pub operations: Operations,
+}
+
+/// How MPI's own operations are told from those that the program has made, by their handles.
+pub enum Operations {
+    /// These bits have this value.
+    Bits(Word, Word),
+    /// They are smaller numbers.
+    Below(Word),
+    /// They are addresses of variables.
+    Variables,
 }
 
 impl Abi {
@@ -108,6 +120,7 @@ static MPICH: Abi = Abi {
     err_truncate: 14,
     any: Some([-2, -1]),
     ended: Some((0xfc00_0000, 0x6c00_0000)),
+    operations: Operations::Bits(0x8000_0000, 0),
 };
 static OPEN_MPI: Abi = Abi {
     request: 8,
@@ -127,6 +140,7 @@ static OPEN_MPI: Abi = Abi {
     err_truncate: 15,
     any: Some([-1, -1]),
     ended: None,
+    operations: Operations::Variables,
 };
 /// Of MPI 5.0, chapter 20: the same of every implementation.
 static STANDARD: Abi = Abi {
@@ -147,6 +161,8 @@ static STANDARD: Abi = Abi {
     err_truncate: 15,
     any: None,
     ended: None,
+    // Constants fit into ten bits, and nothing else lies there.
+    operations: Operations::Below(1024),
 };
 
 /// The implementation's. The standard's is that of a library of its own, `libmpi_abi`; Open MPI is known by a symbol

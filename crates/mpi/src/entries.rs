@@ -71,6 +71,21 @@ pub(crate) fn as_int(count: Word) -> Word {
     if c_int::try_from(count).is_ok() { count } else { usize::MAX }
 }
 
+/// The rest of an entry point without a status: begins, and waits for the end.
+macro_rules! begun_and_ended {
+    ($begin:ident($($argument:ident),*) if $long:expr) => {{
+        static KIND: $crate::soon::Kind = $crate::soon::Kind::new();
+        let mut request: $crate::abi::RequestBytes = [0];
+        let begin = $crate::abi::pmpi!($begin: fn($($crate::entries::word_for!($argument),)* $crate::abi::Word));
+        // SAFETY: the caller's arguments, and a place for the request.
+        match unsafe { begin($($argument,)* $crate::abi::word(request.as_mut_ptr())) } {
+            $crate::abi::SUCCESS => $crate::soon::finish(&KIND, &mut request, None, || $long),
+            error => error,
+        }
+    }};
+}
+pub(crate) use begun_and_ended;
+
 /// `blocking!(MPI_Send: Isend(buffer, count, …) if …);` makes an entry point of a call that begins `PMPI_Isend` of the
 /// same arguments and waits for its end. The condition says, where it must wait, whether it is long
 /// ([`lengths`](crate::lengths)).
@@ -82,14 +97,7 @@ macro_rules! blocking {
         #[allow(non_snake_case, clippy::too_many_arguments)]
         pub unsafe extern "C" fn $mpi($($argument: $crate::abi::Word),*) -> std::ffi::c_int {
             $crate::entries::without_large_counts! { [$($small)?] ($($argument),*) }
-            static KIND: $crate::soon::Kind = $crate::soon::Kind::new();
-            let mut request: $crate::abi::RequestBytes = [0];
-            let begin = $crate::abi::pmpi!($begin: fn($($crate::entries::word_for!($argument),)* $crate::abi::Word));
-            // SAFETY: the caller's arguments, and a place for the request.
-            match unsafe { begin($($argument,)* $crate::abi::word(request.as_mut_ptr())) } {
-                $crate::abi::SUCCESS => $crate::soon::finish(&KIND, &mut request, None, || $long),
-                error => error,
-            }
+            $crate::entries::begun_and_ended!($begin($($argument),*) if $long)
         }
         $crate::entries::profiled! { $mpi($($argument),*); }
     )*};

@@ -49,6 +49,17 @@ pub unsafe extern "C" fn MPI_Comm_set_errhandler(comm: Word, handler: Word) -> c
     unsafe { pmpi!(Comm_set_errhandler: fn(Word, Word))(comm, handler) }
 }
 
+/// The same by its old name, which MPI 3 took out: MPICH 4.0 has it, and Open MPI for programs that were built before.
+///
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn MPI_Errhandler_set(comm: Word, handler: Word) -> c_int {
+    // SAFETY: the caller's arguments.
+    unsafe { MPI_Comm_set_errhandler(comm, handler) }
+}
+
 profiled! {
     MPI_Comm_set_errhandler(comm, handler);
 }

@@ -12,7 +12,8 @@
 //! do not.
 //!
 //! Reading order: [`abi`], [`waits`], [`engine`], [`led`], [`idle`], [`soon`], [`entries`], [`messages`],
-//! [`completion`], [`collective`], [`gathered`], [`neighbours`], [`lengths`], [`begun`], [`handlers`], [`world`].
+//! [`completion`], [`collective`], [`gathered`], [`neighbours`], [`operations`], [`lengths`], [`begun`], [`handlers`],
+//! [`world`].
 
 mod abi;
 mod begun;
@@ -28,6 +29,7 @@ mod led;
 mod lengths;
 mod messages;
 mod neighbours;
+mod operations;
 mod soon;
 mod uncancelled;
 mod waits;

@@ -1,10 +1,10 @@
 //! Messages from one rank to another.
 
-use crate::abi::{self, RequestBytes, Word, abi, has_large_counts, pmpi, wanted, word};
+use crate::abi::{self, RequestBytes, Word, abi, has_large_counts, is_open_mpi, pmpi, wanted, word};
 use crate::completion::{Long, finish_all};
 use crate::entries::{as_int, blocking, blocking_with_status, profiled, without_large_counts};
 use crate::handlers::{self, Receive};
-use crate::lengths::{self, message, whole};
+use crate::lengths::{self, message, number, whole};
 use crate::soon::{Kind, finish, finish_receive};
 use crate::waits::{Single, TAKEN_BACK};
 use std::ffi::c_int;
@@ -242,7 +242,13 @@ pub unsafe extern "C" fn MPI_Sendrecv_replace(
         let mut copy = vec![0u8; size.max(0) as usize];
         let (place, room, end) = (word(copy.as_mut_ptr()), copy.len(), word(&raw mut filled));
         let origin = word(&raw const size);
-        let code = match (buffer == 0).then(|| seen_from(origin, count, datatype)).flatten() {
+        let seen = (buffer == 0).then(|| seen_from(origin, count, datatype)).flatten();
+        if buffer == 0 && seen.is_none() && !is_open_mpi() && number(count) > 0 {
+            // Refused, as there is nothing at that address.
+            let call = pmpi!(Sendrecv_replace: fn(Word, Word, Word, Word, Word, Word, Word, Word, Word));
+            return call(buffer, count, datatype, to, send_tag, from, receive_tag, comm, status);
+        }
+        let code = match seen {
             Some(seen) => pack(origin, 1, seen.0, place, room, end, comm),
             None => pack(buffer, count, datatype, place, room, end, comm),
         };
@@ -305,8 +311,18 @@ impl Drop for Made {
 }
 
 /// What lies at absolute addresses (the buffer is `MPI_BOTTOM`), as it is seen from an origin: MPICH's `MPI_Pack` takes
-/// no null pointer as a buffer. None where that is not to be had.
+/// no null pointer as a buffer. None where that is not to be had, and for a datatype that MPI has by name: that has no
+/// addresses, and a null pointer is refused.
 fn seen_from(origin: Word, count: Word, datatype: Word) -> Option<Made> {
+    // How many integers, addresses and datatypes it was made of, and how.
+    let mut parts: [c_int; 4] = [0; 4];
+    let [integers, addresses, types, how] = parts.each_mut().map(|part| word(part));
+    let envelope = pmpi!(Type_get_envelope: fn(Word, Word, Word, Word, Word));
+    // SAFETY: the caller's datatype, and places for the answers.
+    let code = unsafe { envelope(datatype, integers, addresses, types, how) };
+    if code != abi::SUCCESS || parts[..3] == [0; 3] {
+        return None;
+    }
     let (length, displacement) = (count as u32 as c_int, origin.wrapping_neg());
     let mut made: Word = 0;
     let make = pmpi!(Type_create_hindexed: fn(Word, Word, Word, Word, Word));

@@ -371,7 +371,7 @@ fn calls_with_large_counts_are_there_in_each_mpi() {
 fn handlers_of_errors_are_those_of_the_calls_communicator() {
     for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
         let program = mpi.compile("handlers.c");
-        for what in ["return", "call", "fatal", "none"] {
+        for what in ["return", "call", "fatal", "none", "old"] {
             let told = |preload: &str| {
                 let output = mpi.end(2, preload, &[], &program, &[what]);
                 let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -386,6 +386,20 @@ fn handlers_of_errors_are_those_of_the_calls_communicator() {
             for way in ways() {
                 assert_eq!(told(&way), native, "{}: {way}: {what}", mpi.name);
             }
+        }
+        std::fs::remove_file(program).unwrap();
+    }
+}
+
+/// A test of another thread's might run them (0 of 8 runs ended without `operations`).
+#[test]
+fn operations_of_the_programs_own_run_in_the_thread_that_calls() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("operations.c");
+        for way in ways() {
+            let told = mpi.run(2, &way, &program, &[]);
+            let expected = [0, 1].map(|rank| format!("rank {rank}: wrong 0, freed 1, sum 1")).join("\n");
+            assert_eq!(told, expected, "{}: {way}", mpi.name);
         }
         std::fs::remove_file(program).unwrap();
     }

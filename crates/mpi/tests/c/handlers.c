@@ -1,5 +1,5 @@
 // A message that is too long for MPI_Recv and MPI_Sendrecv on a communicator whose handler is another than MPI_COMM_WORLD's. Two ranks.
-// usage: handlers return|call|fatal|none: what the communicator's does; MPI_COMM_WORLD's is fatal beside the first two, and returns beside the others. Prints what came of it.
+// usage: handlers return|call|fatal|none|old: what the communicator's does (old: it returns, set by the old name); MPI_COMM_WORLD's is fatal beside the first two and the last, and returns beside the others. Prints what came of it.
 #include <mpi.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -30,6 +30,11 @@ int main(int count, char **words) {
     MPI_Comm_dup(MPI_COMM_WORLD, &both);
     MPI_Comm_create_errhandler(calls, &handler);
     if (what == 'f' || what == 'n') MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+#ifndef OPEN_MPI
+    int MPI_Errhandler_set(MPI_Comm, MPI_Errhandler);
+    if (what == 'o') MPI_Errhandler_set(both, MPI_ERRORS_RETURN);
+    else
+#endif
     MPI_Comm_set_errhandler(what == 'n' ? MPI_COMM_SELF : both, what == 'c' ? handler : what == 'f' ? MPI_ERRORS_ARE_FATAL : MPI_ERRORS_RETURN);
     for (int i = 0; i < 2; i++) {
         // A short one, and one that does not come at once.

@@ -34,6 +34,10 @@ static void calls(void) {
     all = class_of(MPI_Waitall(2, NULL, two));
     any = class_of(MPI_Waitany(2, NULL, &index, &status));
     printf("rank %d: no array %d %d, no request %d\n", rank, all, any, class_of(MPI_Wait(NULL, &status)));
+#ifndef OPEN_MPI // Natively it reads there.
+    all = class_of(MPI_Sendrecv_replace(NULL, 1, MPI_INT, other, 1, other, 1, MPI_COMM_WORLD, &status));
+    printf("rank %d: no buffer %d\n", rank, all);
+#endif
     MPI_Send(sent, sizeof sent, MPI_CHAR, other, 0, MPI_COMM_WORLD);
     printf("rank %d: received %d\n", rank, class_of(MPI_Wait(&request, &status)));
 }
