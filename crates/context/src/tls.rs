@@ -70,12 +70,18 @@ impl Unsupported {
 /// A limit of the process or its user, not the C library, is in the way.
 const NO_KERNEL_THREAD: &str = "no kernel thread can be started";
 
+/// The reason where the user wants no lightweight threads.
+pub const KERNEL_THREADS_ASKED_FOR: &str = "RADDLE_KERNEL_THREADS=1";
+
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.reason.contains(NO_KERNEL_THREAD) {
             return f.write_str(
                 "lightweight threads need a kernel thread, and none can be started (RLIMIT_NPROC, pids.max?); one kernel thread per thread is used",
             );
+        }
+        if self.reason == KERNEL_THREADS_ASKED_FOR {
+            return write!(f, "{KERNEL_THREADS_ASKED_FOR}: one kernel thread per thread is used");
         }
         write!(
             f,

@@ -128,7 +128,7 @@ pub fn run_queue_delay() -> Option<RunQueueDelay> {
 /// ```
 pub fn lightweight() -> Result<(), String> {
     if std::env::var_os("RADDLE_KERNEL_THREADS").is_some_and(|value| value == "1") {
-        return Err("RADDLE_KERNEL_THREADS=1".into());
+        return Err(raddle_context::tls::KERNEL_THREADS_ASKED_FOR.into());
     }
     raddle_context::tls::init().map(|_| ()).map_err(|error| error.to_string())
 }

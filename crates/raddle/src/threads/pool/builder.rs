@@ -297,7 +297,7 @@ fn install_overflow_report() {
 /// Whether lightweight threads can be had; the environment variable `RADDLE_KERNEL_THREADS=1` says no.
 fn lightweight() -> Result<&'static Tls, Unsupported> {
     if std::env::var_os("RADDLE_KERNEL_THREADS").is_some_and(|value| value == "1") {
-        return Err(Unsupported { reason: "RADDLE_KERNEL_THREADS=1".into() });
+        return Err(Unsupported { reason: tls::KERNEL_THREADS_ASKED_FOR.into() });
     }
     tls::init()
 }
