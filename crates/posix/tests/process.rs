@@ -57,6 +57,14 @@ fn the_child_of_a_fork_blocks_what_the_forking_thread_did() {
     assert_eq!(common::drop_in(&program, &[], &[("RADDLE_MAIN", "1")]).well(), out);
 }
 
+/// Calls that change the kernel thread's mask for a while, those that fail included, leave no trace in it: a thread
+/// that runs there next gets its signals while it computes.
+#[test]
+fn the_mask_of_a_kernel_thread_is_the_next_threads_again() {
+    let out = same_as_native("mask_restored.c", &["1", "3"]);
+    assert_eq!(out.matches(": 1, handled: 101, elsewhere: 0\n").count(), 16, "{out}");
+}
+
 /// What the parent's threads waited for, a signal among them, could wake nobody in the child.
 #[test]
 fn a_dead_lock_in_the_child_of_a_fork_is_reported() {
