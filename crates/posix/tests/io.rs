@@ -32,6 +32,16 @@ fn what_is_done_alone_is_answered_as_natively() {
     }
 }
 
+/// Signals of ours that find a thread in a call neither end it nor have its time begin anew.
+#[test]
+fn time_limits_are_kept_beside_what_is_no_concern_of_the_call() {
+    let program = common::compile("time_limits.c", &["-lrt"]);
+    let native = common::native(&program, &[]).well();
+    for processors in ["1", "3"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+    }
+}
+
 /// A thread for each of thousands of connections, on a handful of kernel threads.
 #[test]
 fn an_echo_server_with_a_thread_for_each_connection() {

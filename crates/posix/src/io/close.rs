@@ -200,8 +200,7 @@ pub(super) fn time_limit(descriptor: c_int, interest: Interest) -> Option<u64> {
         [descriptor as usize, c::SOL_SOCKET as usize, name as usize, at(&raw mut time), at(&raw mut size), 0];
     // SAFETY: a place for the answer and its size.
     let result = unsafe { system_call(c::SYS_getsockopt, arguments) };
-    let nanoseconds = (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_usec as u64 * 1000);
-    (result == 0 && nanoseconds > 0).then_some(nanoseconds)
+    super::connect::nanoseconds(&time).filter(|_| result == 0)
 }
 
 aliases! {

@@ -8,10 +8,12 @@
 //! - `connect` asks the socket for a time limit of one tick of the kernel's clock for the moment (the option
 //!   SO_SNDTIMEO, put back at once; no flag is touched): the call then ends with EINPROGRESS, the reactor waits for the
 //!   end of it, and SO_ERROR tells it. A connection that is made at once (loopback, mostly) does not wait for the tick.
+//!   A limit of the program's own is kept here, and put back: in the kernel, a signal of ours would end the call.
 
 use super::birth::note;
-use super::{CANCELLED, EAGAIN, EBADF, EINTR, Pause, Told, after, at, blocking, done, is_nonblocking, ours, stream};
-use crate::os::{c, system_call};
+use super::{CANCELLED, EAGAIN, EBADF, EINTR, Pause, Told};
+use super::{after, at, blocking, done, is_nonblocking, left, ours, stream};
+use crate::os::{c, now, system_call};
 use crate::process::kernel_waits;
 use raddle::io::{Failure, Interest};
 use raddle_macros::entry;
@@ -106,12 +108,12 @@ fn connect_to(descriptor: c_int, address: *const c_void, size: usize) -> isize {
     if carries_messages || is_nonblocking(descriptor) {
         return call();
     }
-    // A limit of the program's own is left as it is, for the kernel to keep.
-    let Some(before) = send_limit(descriptor, None).filter(|time| time.tv_sec == 0 && time.tv_usec == 0) else {
-        return raddle::drop_in::blocking(call);
-    };
+    let Some(before) = send_limit(descriptor, None) else { return raddle::drop_in::blocking(call) };
+    let deadline = nanoseconds(&before).map(after);
     let mut pause = 1_000_000;
     let waits = Pause::begin();
+    // With a time limit, as in the kernel, no handler restarts the call.
+    let ends = || waits.is_broken() || deadline.is_some() && waits.is_interrupted();
     loop {
         let tick = c::timeval { tv_sec: 0, tv_usec: 1 };
         let limited = send_limit(descriptor, Some(tick)).is_some();
@@ -122,17 +124,19 @@ fn connect_to(descriptor: c_int, address: *const c_void, size: usize) -> isize {
         match result {
             _ if !limited => return result,
             // The latter where a signal had ended the call before.
-            EINPROGRESS | EALREADY => return connected(arguments, &waits),
+            EINPROGRESS | EALREADY => return connected(arguments, ends, deadline, result),
             // A signal of the runtime's, or one whose handler restarts calls.
-            EINTR if !waits.is_broken() => {}
+            EINTR if !ends() => {}
             // A local socket whose listener's queue is full: there is no event to wait for.
             EAGAIN => {
                 // By a handler that ran before the call or after it, too.
-                let ends = || waits.is_broken();
                 if ends() {
                     return EINTR;
                 }
-                match Pause::begin().until(after(pause)) {
+                if deadline.is_some_and(|at| now(c::CLOCK_MONOTONIC) >= at) {
+                    return EAGAIN;
+                }
+                match Pause::begin().until(after(pause).min(deadline.unwrap_or(u64::MAX))) {
                     CANCELLED => return CANCELLED,
                     EINTR if ends() => return EINTR,
                     _ => {}
@@ -144,8 +148,9 @@ fn connect_to(descriptor: c_int, address: *const c_void, size: usize) -> isize {
     }
 }
 
-/// Waits for the end of a connection's beginning, which the call with these arguments has made; `waits` since then.
-fn connected(arguments: [usize; 6], waits: &Pause) -> isize {
+/// Waits for the end of a connection's beginning, which the call with these arguments has made or met, as `late` says:
+/// that is the answer, too, when the deadline has passed. `ends`: a handler has run that ends the call.
+fn connected(arguments: [usize; 6], ends: impl Fn() -> bool, deadline: Option<u64>, late: isize) -> isize {
     let descriptor = arguments[0] as c_int;
     let each = |visit: &mut dyn FnMut(c_int, Interest)| visit(descriptor, Interest::Write);
     loop {
@@ -153,23 +158,34 @@ fn connected(arguments: [usize; 6], waits: &Pause) -> isize {
             raddle::io::pass_on(descriptor, Interest::Write);
             return option(descriptor, c::SO_ERROR).map_or(-(c::EBADF as isize), |error| -(error as isize));
         }
-        match raddle::io::wait_for(&each, None, true) {
-            Ok(()) if waits.is_broken() => return EINTR,
+        match raddle::io::wait_for(&each, deadline, true) {
+            Ok(()) if ends() => return EINTR,
             Ok(()) => {}
+            Err(Failure::TimedOut) => return late,
             Err(Failure::Closed) => {
                 // Made again, the call waits for the end of that beginning.
                 // SAFETY: the caller's address; the kernel checks it.
                 let again = || unsafe { kernel_waits::wait(c::SYS_connect, arguments, true) };
                 return super::handover::waits_on(|one| one == descriptor, again).unwrap_or(EBADF);
             }
-            Err(Failure::Cancelled | Failure::TimedOut) => return CANCELLED,
+            Err(Failure::Cancelled) => return CANCELLED,
             Err(Failure::AlwaysReady | Failure::Unsupported) => {
                 let mut one = c::pollfd { fd: descriptor, events: c::POLLOUT, revents: 0 };
-                // SAFETY: one live entry.
-                unsafe { system_call(c::SYS_ppoll, [at(&raw mut one), 1, 0, 0, 8, 0]) };
+                let mut time = left(deadline);
+                let time = time.as_mut().map_or(0, |time| at(std::ptr::from_mut(time)));
+                // SAFETY: one live entry; the time, if there is one, is live, and the kernel writes what is left of it.
+                if unsafe { system_call(c::SYS_ppoll, [at(&raw mut one), 1, time, 0, 8, 0]) } == 0 {
+                    return late;
+                }
             }
         }
     }
+}
+
+/// A time limit in nanoseconds, if it is one.
+pub(super) fn nanoseconds(time: &c::timeval) -> Option<u64> {
+    let all = (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_usec as u64 * 1000);
+    (all > 0).then_some(all)
 }
 
 /// Asks for SO_SNDTIMEO, or sets it: the value, or `None` where that failed.
