@@ -61,8 +61,9 @@ fn accept_from(descriptor: c_int, address: usize, size: usize, flags: c_int) -> 
     };
     // SAFETY: the caller's places for the address; the kernel checks them.
     let call = || noted(unsafe { system_call(c::SYS_accept4, arguments) });
-    // SAFETY: as above. A time limit of the socket's begins anew.
-    let in_kernel = || noted(unsafe { kernel_waits::wait(c::SYS_accept4, arguments, true) });
+    let limit = || super::close::time_limit(descriptor, Interest::Read);
+    // SAFETY: the caller's places for the address; the kernel checks them.
+    let in_kernel = || noted(unsafe { kernel_waits::wait_within(c::SYS_accept4, arguments, limit()) });
     // What does not listen has an error to tell, and would not become ready.
     let listens = || option(descriptor, c::SO_ACCEPTCONN) == Some(1);
     let turn = &ACCEPTING[descriptor as usize % ACCEPTING.len()];
@@ -114,6 +115,7 @@ fn connect_to(descriptor: c_int, address: *const c_void, size: usize) -> isize {
     let waits = Pause::begin();
     // With a time limit, as in the kernel, no handler restarts the call.
     let ends = || waits.is_broken() || deadline.is_some() && waits.is_interrupted();
+    let over = || deadline.is_some_and(|at| now(c::CLOCK_MONOTONIC) >= at);
     loop {
         let tick = c::timeval { tv_sec: 0, tv_usec: 1 };
         let limited = send_limit(descriptor, Some(tick)).is_some();
@@ -126,14 +128,19 @@ fn connect_to(descriptor: c_int, address: *const c_void, size: usize) -> isize {
             // The latter where a signal had ended the call before.
             EINPROGRESS | EALREADY => return connected(arguments, ends, deadline, result),
             // A signal of the runtime's, or one whose handler restarts calls.
-            EINTR if !ends() => {}
+            EINTR if !ends() => {
+                // One of another kind has begun to connect by now, and says so next.
+                if over() && option(descriptor, c::SO_DOMAIN) == Some(c::AF_UNIX) {
+                    return EAGAIN;
+                }
+            }
             // A local socket whose listener's queue is full: there is no event to wait for.
             EAGAIN => {
                 // By a handler that ran before the call or after it, too.
                 if ends() {
                     return EINTR;
                 }
-                if deadline.is_some_and(|at| now(c::CLOCK_MONOTONIC) >= at) {
+                if over() {
                     return EAGAIN;
                 }
                 match Pause::begin().until(after(pause).min(deadline.unwrap_or(u64::MAX))) {

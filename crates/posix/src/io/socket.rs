@@ -1,5 +1,6 @@
 //! What takes a socket: `recv`, `send` and their families.
 
+use super::close::time_limit;
 use super::kind::Kind;
 use super::stream::{total, whole};
 use super::{Told, at, blocking, blocking_after, done, ours};
@@ -122,8 +123,9 @@ fn receive(descriptor: c_int, buffer: *mut c_void, size: usize, flags: c_int, fr
     };
     // SAFETY: a part of the caller's buffer, and its places for the sender; the kernel checks them.
     let call = |done, flags| unsafe { system_call(c::SYS_recvfrom, arguments(done, flags)) };
-    // SAFETY: as above. A time limit of the socket's begins anew.
-    let in_kernel = |done| unsafe { kernel_waits::wait(c::SYS_recvfrom, arguments(done, flags), true) };
+    let limit = || time_limit(descriptor, Interest::Read);
+    // SAFETY: a part of the caller's buffer; the kernel checks it.
+    let in_kernel = |done| unsafe { kernel_waits::wait_within(c::SYS_recvfrom, arguments(done, flags), limit()) };
     if flags & c::MSG_DONTWAIT != 0 {
         return call(0, flags);
     }
@@ -162,8 +164,9 @@ pub unsafe extern "C-unwind" fn recvmsg(descriptor: c_int, message: *mut c::msgh
         unsafe { system_call(c::SYS_recvmsg, [descriptor as usize, at(message), flags as usize, 0, 0, 0]) }
     };
     let in_kernel = || {
-        // SAFETY: as above. A time limit of the socket's begins anew.
-        unsafe { kernel_waits::wait(c::SYS_recvmsg, [descriptor as usize, at(message), flags as usize, 0, 0, 0], true) }
+        let arguments = [descriptor as usize, at(message), flags as usize, 0, 0, 0];
+        // SAFETY: the caller's message; the kernel checks it.
+        unsafe { kernel_waits::wait_within(c::SYS_recvmsg, arguments, time_limit(descriptor, Interest::Read)) }
     };
     if flags & c::MSG_DONTWAIT != 0 {
         return done(call(flags));

@@ -1,5 +1,6 @@
 //! `read`, `write` and their vectors, on anything.
 
+use super::close::time_limit;
 use super::kind::Kind;
 use super::{Calls, EAGAIN, Told, at, blocking, done, is_nonblocking, ours, socket, wait_and_repeat};
 use crate::os::{c, reach, system_call};
@@ -78,17 +79,19 @@ const MOST_BYTES: usize = 0x7fff_f000;
 
 /// The call as the kernel does it, by the number that the program itself would use: a filter of system calls may know
 /// no other.
-fn in_kernel_by(one: c::c_long, several: c::c_long, descriptor: c_int, parts: &[c::iovec]) -> isize {
+fn in_kernel_by(numbers: [c::c_long; 2], interest: Interest, descriptor: c_int, parts: &[c::iovec]) -> isize {
+    let [one, several] = numbers;
     let (number, place, count) = match parts {
         [part] if part.iov_len <= MOST_BYTES => (one, at(part.iov_base), part.iov_len),
         _ => (several, at(parts.as_ptr()), parts.len()),
     };
+    let limit = time_limit(descriptor, interest);
     // SAFETY: the caller's buffers; the kernel checks them.
-    unsafe { kernel_waits::wait(number, [descriptor as usize, place, count, 0, 0, 0], true) }
+    unsafe { kernel_waits::wait_within(number, [descriptor as usize, place, count, 0, 0, 0], limit) }
 }
 
 fn read_in_kernel(descriptor: c_int, parts: &[c::iovec]) -> isize {
-    in_kernel_by(c::SYS_read, c::SYS_readv, descriptor, parts)
+    in_kernel_by([c::SYS_read, c::SYS_readv], Interest::Read, descriptor, parts)
 }
 
 fn read_from(descriptor: c_int, parts: &[c::iovec]) -> isize {
@@ -223,7 +226,7 @@ pub(super) fn is_ready(descriptor: c_int, events: i16) -> bool {
 }
 
 fn write_in_kernel(descriptor: c_int, parts: &[c::iovec]) -> isize {
-    in_kernel_by(c::SYS_write, c::SYS_writev, descriptor, parts)
+    in_kernel_by([c::SYS_write, c::SYS_writev], Interest::Write, descriptor, parts)
 }
 
 fn write_to(descriptor: c_int, parts: &[c::iovec]) -> isize {

@@ -21,7 +21,7 @@
 use super::rights::KernelAction;
 use super::watch;
 use crate::os::reach::PAGE_BYTES;
-use crate::os::{c, system_call};
+use crate::os::{c, now, system_call};
 use crate::thread::caller::Caller;
 use crate::thread::record::Record;
 use crate::thread::{cancel, libc_word};
@@ -97,11 +97,27 @@ pub(super) fn met() {
 #[inline(never)]
 pub(crate) unsafe fn wait(number: c::c_long, arguments: [usize; 6], restarts: bool) -> isize {
     // SAFETY: the caller answers for number and arguments, which stay what they are.
-    unsafe { wait_again(number, arguments, restarts, true, |_| {}) }
+    unsafe { wait_again(number, arguments, restarts, true, |_| None) }
+}
+
+/// As [`wait`], for a call that a handler restarts, on a socket whose own limit, if it has one, is so many nanoseconds:
+/// after a signal of ours the kernel's limit begins anew, but once it is over the call is not made again. So it ends
+/// late by at most that limit.
+///
+/// # Safety
+/// As for the system call.
+pub(crate) unsafe fn wait_within(number: c::c_long, arguments: [usize; 6], limit_ns: Option<u64>) -> isize {
+    let end = limit_ns.map(|limit| now(c::CLOCK_MONOTONIC).saturating_add(limit));
+    let over = |_: &mut [usize; 6]| {
+        let over = end.is_some_and(|end| now(c::CLOCK_MONOTONIC) >= end);
+        over.then_some(-(c::EAGAIN as isize))
+    };
+    // SAFETY: the caller answers for number and arguments, which stay what they are.
+    unsafe { wait_again(number, arguments, true, true, over) }
 }
 
 /// As [`wait`], ended by a cancellation only if that is wanted. `again`: what the arguments become before the call is
-/// made once more.
+/// made once more, or the answer where it is not.
 ///
 /// # Safety
 /// As for the system call, with the arguments and with what `again` makes of them.
@@ -110,7 +126,7 @@ pub(crate) unsafe fn wait_again(
     mut arguments: [usize; 6],
     restarts: bool,
     cancellable: bool,
-    mut again: impl FnMut(&mut [usize; 6]),
+    mut again: impl FnMut(&mut [usize; 6]) -> Option<isize>,
 ) -> isize {
     let Some(me) = Caller::here().record_or_dedicated() else {
         // SAFETY: the caller answers for number and arguments.
@@ -134,7 +150,9 @@ pub(crate) unsafe fn wait_again(
         if handlers.ended() || !restarts && handlers.interrupted() {
             return -(c::EINTR as isize);
         }
-        again(&mut arguments);
+        if let Some(answer) = again(&mut arguments) {
+            return answer;
+        }
     }
 }
 

@@ -110,7 +110,7 @@ impl Wait {
         let mut time = c::timespec { tv_sec: 0, tv_nsec: 0 };
         let place = (&raw mut time).expose_provenance();
         let again = |arguments: &mut [usize; 6]| {
-            let Some(deadline) = deadline else { return };
+            let deadline = deadline?;
             let left = deadline.saturating_sub(os::now(c::CLOCK_MONOTONIC));
             match limit {
                 Limit::None => {}
@@ -125,6 +125,7 @@ impl Wait {
                     arguments[at] = place;
                 }
             }
+            None
         };
         let cancellable = cancel::is_asynchronous();
         // SAFETY: the caller's promise; a time that lives during the call.
