@@ -120,6 +120,7 @@ static MPICH: Abi = Abi {
     err_truncate: 14,
     any: Some([-2, -1]),
     ended: Some((0xfc00_0000, 0x6c00_0000)),
+    // The two upper bits say of which kind a handle is: none, MPI's own, or one of two that were made.
     operations: Operations::Bits(0x8000_0000, 0),
 };
 static OPEN_MPI: Abi = Abi {

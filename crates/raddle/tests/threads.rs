@@ -82,9 +82,6 @@ fn sleepers_and_readers_wake_among_threads_that_yield_to_each_other() {
     });
 }
 
-/// The modes of floating-point arithmetic are a thread's own, and begin as the C library leaves them: also where a
-/// stack goes from an ended thread straight to one that has not started.
-#[cfg(target_arch = "x86_64")]
 /// A thread that offers its processor in vain has sleepers wake by that alone: nobody takes the processor from it.
 #[test]
 fn a_sleeper_wakes_beside_a_thread_that_yields_in_vain() {
@@ -102,6 +99,9 @@ fn a_sleeper_wakes_beside_a_thread_that_yields_in_vain() {
     }
 }
 
+/// The modes of floating-point arithmetic are a thread's own, and begin as the C library leaves them: also where a
+/// stack goes from an ended thread straight to one that has not started.
+#[cfg(target_arch = "x86_64")]
 #[test]
 fn modes_begin_anew_on_a_stack_that_is_handed_on() {
     fn modes() -> u32 {

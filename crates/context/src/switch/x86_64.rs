@@ -253,13 +253,13 @@ pub type Modes = [u32; 2];
 
 #[inline(always)]
 pub fn save_modes(modes: &mut Modes) {
-    // SAFETY: stores six bytes.
+    // SAFETY: stores six of the eight bytes that are lent.
     unsafe { asm!("stmxcsr [{0}]", "fnstcw [{0} + 4]", in(reg) modes, options(nostack, preserves_flags)) };
 }
 
 #[inline(always)]
 pub fn set_modes(modes: &Modes) {
-    // SAFETY: control words that were read by `save_modes`.
+    // SAFETY: control words that the unit had at `save_modes`, or the calling convention's.
     unsafe { asm!("ldmxcsr [{0}]", "fldcw [{0} + 4]", in(reg) modes, options(nostack, readonly)) };
 }
 

@@ -124,7 +124,7 @@ fn receive(descriptor: c_int, buffer: *mut c_void, size: usize, flags: c_int, fr
     // SAFETY: a part of the caller's buffer, and its places for the sender; the kernel checks them.
     let call = |done, flags| unsafe { system_call(c::SYS_recvfrom, arguments(done, flags)) };
     let limit = || time_limit(descriptor, Interest::Read);
-    // SAFETY: a part of the caller's buffer; the kernel checks it.
+    // SAFETY: a part of the caller's buffer, and its places for the sender; the kernel checks them.
     let in_kernel = |done| unsafe { kernel_waits::wait_within(c::SYS_recvfrom, arguments(done, flags), limit()) };
     if flags & c::MSG_DONTWAIT != 0 {
         return call(0, flags);
