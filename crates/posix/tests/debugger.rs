@@ -13,13 +13,16 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("gdb/raddle.py")
 }
 
-/// What gdb prints for these commands. gdb 13.1 may end itself where kernel threads of a program that it has started
-/// come to their end ("wait returned unexpected status 0x0"): that is asked for anew.
+/// What gdb 13.1 says, natively too, where a program's first thread returns while it begins kernel threads: it ends
+/// itself ("wait returned unexpected status 0x0"), or asks a process that is over for a thread and leaves `continue`.
+const OWN_ERRORS: [&str; 2] = ["A problem internal to GDB", "Cannot find user-level thread for LWP"];
+
+/// What gdb prints for these commands. Where that holds an error of its own, they are asked for anew.
 fn gdb(arguments: &[&str], commands: &[&str]) -> String {
     const ATTEMPTS: usize = 10;
     for _ in 1..ATTEMPTS {
         let said = gdb_once(arguments, commands);
-        if !said.contains("A problem internal to GDB") {
+        if !OWN_ERRORS.iter().any(|error| said.contains(error)) {
             return said;
         }
     }
