@@ -156,13 +156,28 @@ fn blocking(
     attempt: impl FnMut() -> isize,
     in_kernel: impl FnMut() -> isize,
 ) -> isize {
-    blocking_after(false, descriptor, interest, told, attempt, in_kernel)
+    blocking_after(false, &mut Limit::default(), descriptor, interest, told, attempt, in_kernel)
+}
+
+/// When the time of a call is over that a socket itself limits. It is asked for where the call waits first, and holds
+/// for all its waits, as in the kernel.
+#[derive(Default)]
+struct Limit {
+    end: Option<Option<u64>>,
+}
+
+impl Limit {
+    /// A point of CLOCK_MONOTONIC, if there is a limit.
+    fn end(&mut self, descriptor: c_int, interest: Interest) -> Option<u64> {
+        *self.end.get_or_insert_with(|| close::time_limit(descriptor, interest).map(after))
+    }
 }
 
 /// The same. `partly`: a part of what the call is to do is done, so any handler ends it, as in the kernel.
 #[inline]
 fn blocking_after(
     partly: bool,
+    limit: &mut Limit,
     descriptor: c_int,
     interest: Interest,
     told: Told,
@@ -182,7 +197,7 @@ fn blocking_after(
             return if told == Told::Guessed { in_kernel() } else { first };
         }
     }
-    let deadline = close::time_limit(descriptor, interest).map(after);
+    let deadline = limit.end(descriptor, interest);
     let mut calls = Calls { attempt: &mut attempt, in_kernel: &mut in_kernel };
     wait_and_repeat(partly, descriptor, interest, glance, told, deadline, &mut calls)
 }

@@ -3,7 +3,7 @@
 use super::close::time_limit;
 use super::kind::Kind;
 use super::stream::{total, whole};
-use super::{Told, at, blocking, blocking_after, done, ours};
+use super::{Limit, Told, at, blocking, blocking_after, done, ours};
 use crate::os::{c, now, reach, system_call};
 use crate::process::kernel_waits;
 use raddle::io::Interest;
@@ -134,9 +134,10 @@ fn receive(descriptor: c_int, buffer: *mut c_void, size: usize, flags: c_int, fr
     }
     let takes_all = flags & !(c::MSG_WAITALL | c::MSG_NOSIGNAL) == 0 && size > 0 && Kind::of(descriptor) == Kind::Tcp;
     let told = |done| if takes_all { Told::All(size - done) } else { Told::Exactly };
-    let once = |done| {
+    let mut end = Limit::default();
+    let mut once = |done| {
         let attempt = || call(done, flags | c::MSG_DONTWAIT);
-        blocking_after(done > 0, descriptor, Interest::Read, told(done), attempt, || in_kernel(done))
+        blocking_after(done > 0, &mut end, descriptor, Interest::Read, told(done), attempt, || in_kernel(done))
     };
     let first = once(0);
     if flags & c::MSG_WAITALL == 0 || first <= 0 || !is_stream(descriptor) {

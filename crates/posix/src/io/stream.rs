@@ -2,7 +2,9 @@
 
 use super::close::time_limit;
 use super::kind::Kind;
-use super::{Calls, EAGAIN, Told, at, blocking, done, is_nonblocking, ours, socket, wait_and_repeat};
+use super::{
+    Calls, EAGAIN, Limit, Told, at, blocking, blocking_after, done, is_nonblocking, ours, socket, wait_and_repeat,
+};
 use crate::os::{c, reach, system_call};
 use crate::process::kernel_waits;
 use raddle::io::{Glance, Interest};
@@ -281,13 +283,15 @@ pub(super) fn whole(
     mut attempt: impl FnMut(&[c::iovec], bool) -> isize,
     in_kernel: impl Fn(c_int, &[c::iovec]) -> isize,
 ) -> isize {
+    let mut limit = Limit::default();
     let first = || attempt(parts, false);
-    let result = blocking(descriptor, Interest::Write, Told::Guessed, first, || in_kernel(descriptor, parts));
+    let first_in_kernel = || in_kernel(descriptor, parts);
+    let result = blocking_after(false, &mut limit, descriptor, Interest::Write, Told::Guessed, first, first_in_kernel);
     let all = total(parts);
     if result <= 0 || result as usize >= all || is_nonblocking(descriptor) {
         return result;
     }
-    let deadline = super::close::time_limit(descriptor, Interest::Write).map(super::after);
+    let deadline = limit.end(descriptor, Interest::Write);
     let mut done = result as usize;
     while done < all {
         let Some(part) = remaining(parts, done).next() else { break };

@@ -195,6 +195,37 @@ static long by_accept(void) {
     close(one);
     return result;
 }
+// So many bytes take ten times a limit of so much to come, and each far less.
+enum { MANY = 1000, BYTE_US = 2000, ALL_US = 200000 };
+static atomic_int ended;
+static int slow;
+static void *sends_bytes(void *unused) {
+    for (int i = 0; i < MANY && !atomic_load(&ended); i++) {
+        if (send(slow, "", 1, MSG_NOSIGNAL) != 1) break;
+        usleep(BYTE_US);
+    }
+    return unused;
+}
+// All that a call waits for is within one limit: how much has come by then is a matter of luck.
+static long by_recv_of_all(void) {
+    struct sockaddr_in address;
+    socklen_t size = sizeof address;
+    int server = listener(&address), one = socket(AF_INET, SOCK_STREAM, 0);
+    if (connect(one, (struct sockaddr *)&address, size)) abort();
+    slow = accept(server, NULL, NULL);
+    const struct timeval all = {0, ALL_US};
+    if (setsockopt(one, SOL_SOCKET, SO_RCVTIMEO, &all, sizeof all)) abort();
+    pthread_t sender;
+    pthread_create(&sender, NULL, sends_bytes, NULL);
+    long result = recv(one, much, MANY, MSG_WAITALL);
+    atomic_store(&ended, 1);
+    close(one);
+    pthread_join(sender, NULL);
+    close(slow), close(server);
+    if (result == MANY) return MANY;
+    errno = EAGAIN;
+    return -1;
+}
 // Nobody accepts, and there is room for one.
 static long by_connect(void) {
     struct sockaddr_in address;
@@ -255,8 +286,9 @@ static const struct {
     {"pthread_mutex_timedlock", by_mutex}, {"pthread_rwlock_timedwrlock", by_rwlock},
     {"pthread_timedjoin_np", by_join}, {"sigtimedwait", by_sigtimedwait}, {"semtimedop", by_semtimedop},
     {"recv", by_recv}, {"read", by_read}, {"recvmsg", by_recvmsg},
-    {"recvmsg of all", by_recvmsg_of_all}, {"peek of all", by_peek_of_all}, {"send", by_send}, {"accept", by_accept},
-    {"connect", by_connect}, {"connect near", by_connect_near}, {"mq_timedreceive", by_mq},
+    {"recvmsg of all", by_recvmsg_of_all}, {"peek of all", by_peek_of_all}, {"recv of all", by_recv_of_all},
+    {"send", by_send}, {"accept", by_accept}, {"connect", by_connect}, {"connect near", by_connect_near},
+    {"mq_timedreceive", by_mq},
 };
 enum { CALLS = sizeof calls / sizeof *calls };
 static const char *only;
