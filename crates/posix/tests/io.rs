@@ -42,6 +42,19 @@ fn time_limits_are_kept_beside_what_is_no_concern_of_the_call() {
     }
 }
 
+/// Its kernel thread would stand while a table grows that others use.
+#[test]
+fn the_table_of_descriptors_has_grown_before_a_thread_waits_for_one() {
+    let program = common::compile("descriptor_table.c", &[]);
+    for processors in ["1", "3"] {
+        let out = common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well();
+        let sizes: Vec<u32> = out.split_whitespace().map(|size| size.parse().unwrap()).collect();
+        assert_eq!(sizes.len(), 4, "{out}");
+        // What is open before there are threads needs no more than the smallest table.
+        assert!(sizes[0] < 960 && sizes[1..].iter().all(|size| *size > 960), "{out}");
+    }
+}
+
 /// A thread for each of thousands of connections, on a handful of kernel threads.
 #[test]
 fn an_echo_server_with_a_thread_for_each_connection() {

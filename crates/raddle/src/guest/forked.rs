@@ -37,6 +37,7 @@ pub unsafe fn forked() {
     raddle_context::tls::forked();
     crate::carry::signal::forget();
     crate::os::marks::forget();
+    crate::os::room::forget();
     crate::services::io::forked();
     let _ = crate::carry::switching::show(std::ptr::null());
 }

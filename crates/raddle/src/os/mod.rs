@@ -12,6 +12,7 @@ mod probe;
 pub(crate) mod published;
 #[cfg_attr(not(feature = "io-uring"), path = "no_ring.rs")]
 pub(crate) mod ring;
+pub(crate) mod room;
 pub(crate) mod signals;
 mod task;
 pub(crate) mod ticker;
@@ -116,6 +117,7 @@ pub(crate) fn spawn<F: FnOnce() + Send + 'static>(name: impl AsRef<str>, main: F
             "asked for by a thread that has rights, or other things of the kernel's, of its own",
         ));
     }
+    room::make();
     // Looked up now, if never before: the new kernel thread must not ask the loader.
     let _ = on_core::library_area();
     let (name, mut beginning) = (name.as_ref(), Box::new(Beginning { name: [0; 16], main }));
