@@ -42,6 +42,16 @@ fn time_limits_are_kept_beside_what_is_no_concern_of_the_call() {
     }
 }
 
+#[test]
+fn a_time_limit_is_kept_that_another_process_has_set_on_a_socket() {
+    let program = common::compile("limits_from_outside.c", &[]);
+    let native = common::native(&program, &[]).well();
+    assert!(native.matches(": -1, ").count() == 6 && native.ends_with("status 0\n"), "{native}");
+    for processors in ["1", "3"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+    }
+}
+
 /// Its kernel thread would stand while a table grows that others use.
 #[test]
 fn the_table_of_descriptors_has_grown_before_a_thread_waits_for_one() {

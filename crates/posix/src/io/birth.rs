@@ -20,6 +20,10 @@ pub(super) fn note(descriptor: c_int) {
 /// A call has made that descriptor, if it is one, another name of `old`.
 pub(super) fn note_copy(old: c_int, made: c_int) {
     if made >= 0 && !crate::process::vfork::is_child() {
+        // Of one whose birth was not seen it is asked by any of its names.
+        if raddle::io::known_life(old).is_none() {
+            kind::Kind::of(old);
+        }
         note(made);
         kind::share(old);
         kind::share(made);

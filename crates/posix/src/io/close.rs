@@ -156,8 +156,17 @@ pub(super) fn may_be_shut(interest: Interest) -> bool {
     interest == Interest::Read && SHUT.load(Ordering::Relaxed)
 }
 
-/// Some socket of the program has a time limit: only then are sockets asked for theirs.
+/// Some socket of the program has a time limit, as far as is known: only then are sockets asked for theirs. Another
+/// process may have set one on what it handed over: of sockets whose birth was not seen [`kind::Kind::ask`] looks.
 static LIMITED: AtomicBool = AtomicBool::new(false);
+
+/// Looks whether that socket has one.
+#[cold]
+pub(super) fn learn_limits(socket: c_int) {
+    if [Interest::Read, Interest::Write].into_iter().any(|interest| limit_of(socket, interest).is_some()) {
+        LIMITED.store(true, Ordering::Relaxed);
+    }
+}
 
 #[entry]
 pub unsafe extern "C-unwind" fn setsockopt(
@@ -187,9 +196,18 @@ pub unsafe extern "C-unwind" fn setsockopt(
 
 /// For how many nanoseconds a call on that descriptor may block, if it is a socket with a limit.
 pub(super) fn time_limit(descriptor: c_int, interest: Interest) -> Option<u64> {
-    if !LIMITED.load(Ordering::Relaxed) {
+    // The first time one comes to a socket it is asked.
+    let is_known_to_have_none = |socket| {
+        kind::Kind::of(socket);
+        !LIMITED.load(Ordering::Relaxed)
+    };
+    if !LIMITED.load(Ordering::Relaxed) && is_known_to_have_none(descriptor) {
         return None;
     }
+    limit_of(descriptor, interest)
+}
+
+fn limit_of(descriptor: c_int, interest: Interest) -> Option<u64> {
     let name = match interest {
         Interest::Read => c::SO_RCVTIMEO,
         Interest::Write => c::SO_SNDTIMEO,

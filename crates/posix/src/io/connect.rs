@@ -11,6 +11,7 @@
 //!   A limit of the program's own is kept here, and put back: in the kernel, a signal of ours would end the call.
 
 use super::birth::note;
+use super::kind::Kind;
 use super::{CANCELLED, EAGAIN, EBADF, EINTR, Pause, Told};
 use super::{after, at, blocking, done, is_nonblocking, left, ours, stream};
 use crate::os::{c, now, system_call};
@@ -54,6 +55,8 @@ static ACCEPTING: [AtomicU8; 4096] = [const { AtomicU8::new(0) }; 4096];
 const COURTESY: u32 = 3;
 
 fn accept_from(descriptor: c_int, address: usize, size: usize, flags: c_int) -> isize {
+    // Of a socket that was handed over one asks now: what it accepts has its limits.
+    Kind::of(descriptor);
     let arguments = [descriptor as usize, address, size, flags as usize, 0, 0];
     let noted = |result: isize| {
         note(result as c_int);

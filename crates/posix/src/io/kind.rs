@@ -66,6 +66,9 @@ impl Kind {
             _ => Kind::Stream,
         };
         kind.note(descriptor);
+        if kind.is_socket() && raddle::io::known_life(descriptor).is_none() {
+            super::close::learn_limits(descriptor);
+        }
         kind
     }
 
