@@ -162,6 +162,11 @@ fn a_handler_ends_a_wait_for_a_semaphore() {
 }
 
 #[test]
+fn a_futex_wakes_whom_the_bits_mean() {
+    assert_eq!(same_as_native("futex_bits.c"), "woken 100 times\n");
+}
+
+#[test]
 fn a_reader_that_gives_way_to_a_writer_is_not_told_that_a_time_is_over() {
     assert_eq!(same_as_native("rwlock_gives_way.c"), "wrong: 0, wrote: 1\n");
 }

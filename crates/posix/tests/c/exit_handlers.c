@@ -17,11 +17,14 @@
 
 static const char *const places[] = {"computing",  "a mutex",    "a condition",   "a lock to read", "a lock to write", "a spin lock", "a semaphore",
                                      "a pipe",     "a socket",   "poll",          "sleep",          "pause",           "a join",      "raise",
-                                     "itself",     "unblocking", "yielding",      "an event loop",  "epoll",           "a file lock",       "a channel"};
+                                     "itself",     "unblocking", "yielding",      "an event loop",  "epoll",           "a file lock",       "a channel",
+                                     "a lock that is read"};
 enum { PLACES = sizeof places / sizeof *places, RAISE = 13, UNBLOCK = 15 };
 static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER, mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+// Whoever waits to write keeps readers out, unless it has left.
+static pthread_rwlock_t read_by_main = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static pthread_spinlock_t spin;
 static sem_t semaphore, to, fro;
 static int ends[2], pair[2], locked[2];
@@ -94,6 +97,7 @@ static void waits(long place) {
             sem_post(&to);
             sem_wait(&fro);
         }
+    case 21: pthread_rwlock_wrlock(&read_by_main); break;
     }
 }
 static void *thread(void *place) {
@@ -127,6 +131,7 @@ int main(int count, char **arguments) {
     if (locked[1] < 0 || flock(locked[0], LOCK_EX) != 0) return 1;
     pthread_mutex_lock(&held);
     pthread_rwlock_wrlock(&lock);
+    pthread_rwlock_rdlock(&read_by_main);
     pthread_spin_lock(&spin);
     pthread_create(&sleeper, NULL, sleeps, NULL);
     pthread_create(&id, NULL, answers, NULL);
@@ -151,6 +156,7 @@ int main(int count, char **arguments) {
     pthread_rwlock_unlock(&lock);
     pthread_spin_unlock(&spin);
     int value, rest = pthread_mutex_destroy(&held) + pthread_mutex_destroy(&mutex) + pthread_rwlock_trywrlock(&lock) + pthread_spin_trylock(&spin);
+    rest += pthread_rwlock_tryrdlock(&read_by_main);
     rest += pthread_cond_destroy(&condition);
     sem_getvalue(&semaphore, &value);
     printf("rest: %d %d\n", rest, value);

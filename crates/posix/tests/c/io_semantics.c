@@ -38,6 +38,7 @@ static const char *name(int error) {
     case ECHILD: return "ECHILD";
     case EFAULT: return "EFAULT";
     case EISDIR: return "EISDIR";
+    case EMSGSIZE: return "EMSGSIZE";
     default: return "another error";
     }
 }
@@ -243,6 +244,13 @@ static void sockets(void) {
     for (int i = 0; i < 3; i++) many[i].msg_hdr.msg_iov = &places[i], many[i].msg_hdr.msg_iovlen = 1;
     say("sendmmsg", sendmmsg(b, many, 3, 0));
     say("recvmmsg", recvmmsg(a, many, 3, MSG_WAITFORONE, NULL) >= 1);
+    // More than a datagram holds: told by how many were sent, or by an error if none was.
+    struct iovec too_much = {much, 100000};
+    for (int first = 1; first >= 0; first--) {
+        for (int i = 0; i < 3; i++) many[i].msg_hdr.msg_iov = i == first ? &too_much : &places[i], many[i].msg_len = 99;
+        say("sendmmsg, one too large", sendmmsg(b, many, 3, 0));
+        for (int i = 0; i < 3; i++) say("of it", many[i].msg_len);
+    }
     say("sendto", sendto(b, "x", 1, 0, NULL, 0));
     close(a);
     close(b);
@@ -455,6 +463,34 @@ static void children(void) {
     say("no child", waitpid(child, &status, 0));
 }
 
+static void *forks_one_that_stops(void *argument) {
+    pid_t child = fork();
+    if (child == 0) {
+        kill(getpid(), SIGSTOP);
+        _exit(1);
+    }
+    *(pid_t *)argument = child;
+    return NULL;
+}
+
+// Who asks for stops as well is told of one, though the end is yet to come: in a thread that has no child of its own.
+static void *stops(void *argument) {
+    for (int by = 0; by < 3; by++) {
+        int status;
+        pid_t child;
+        siginfo_t info = {0};
+        pthread_join(begin(forks_one_that_stops, &child), NULL);
+        if (by == 0) say("waitpid for a stop", waitpid(child, &status, WUNTRACED) == child && WIFSTOPPED(status));
+        else say("waitid for a stop", waitid(P_PID, child, &info, by == 1 ? WEXITED | WSTOPPED : WSTOPPED));
+        if (by > 0) say("stopped", info.si_code == CLD_STOPPED && info.si_pid == child);
+        kill(child, SIGKILL);
+        if (by == 0) say("its end", waitpid(child, &status, WUNTRACED) == child && WIFSIGNALED(status));
+        else say("its end", waitid(P_PID, child, &info, WEXITED | WSTOPPED));
+        if (by > 0) say("killed by", info.si_code == CLD_KILLED ? info.si_status : -1);
+    }
+    return argument;
+}
+
 static void *body(void *argument) {
     (void)argument;
     pipes();
@@ -470,5 +506,6 @@ int main(int count, char **arguments) {
     if (count < 2 || chdir(arguments[1])) return 2;
     signal(SIGPIPE, SIG_IGN);
     pthread_join(begin(body, NULL), NULL);
+    pthread_join(begin(stops, NULL), NULL);
     return 0;
 }

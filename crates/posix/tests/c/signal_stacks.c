@@ -175,6 +175,21 @@ static void create(const char *what, size_t size, size_t guard, int explicit) {
     pthread_attr_destroy(&attributes);
 }
 
+// What a thread asks for by saying nothing is the default of that moment.
+static void *sets_the_default(void *size) {
+    pthread_t id;
+    pthread_attr_t attributes;
+    pthread_create(&id, NULL, tells, "before");
+    pthread_join(id, NULL);
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, *(size_t *)size);
+    pthread_attr_setguardsize(&attributes, 12288);
+    printf("set: %d\n", pthread_setattr_default_np(&attributes));
+    pthread_create(&id, NULL, tells, "after");
+    pthread_join(id, NULL);
+    return NULL;
+}
+
 int main(void) {
     setvbuf(stdout, NULL, _IOLBF, 0);
     pthread_t id;
@@ -202,6 +217,9 @@ int main(void) {
     pthread_attr_getstacksize(&attributes, &size);
     printf("the default: %zu\n", size);
     pthread_create(&id, NULL, tells, "by default");
+    pthread_join(id, NULL);
+    size = 5 << 20;
+    pthread_create(&id, NULL, sets_the_default, &size);
     pthread_join(id, NULL);
     create("a priority without a class", 0, 4096, 2);
     return 0;

@@ -132,6 +132,9 @@ static void *named(void *argument) {
     check("room too small", pthread_getname_np(pthread_self(), name, 15) == ERANGE);
     cpu_set_t set;
     check("affinity", pthread_getaffinity_np(pthread_self(), sizeof set, &set) == 0 && CPU_COUNT(&set) > 0);
+    memset(&set, 0xff, sizeof set);
+    check("none that is not there", pthread_getaffinity_np(pthread_self(), sizeof set, &set) == 0);
+    check("none that is not there", CPU_COUNT(&set) <= sysconf(_SC_NPROCESSORS_CONF));
     int first = 0;
     while (!CPU_ISSET(first, &set)) first++;
     CPU_ZERO(&set);
