@@ -109,6 +109,11 @@ fn child(case: &str) {
             raddle::spawn(move || receiver.recv().unwrap()).join().unwrap();
             one.join().unwrap();
         }
+        "a wait for a signal is over" => {
+            raddle::spawn(|| raddle::drop_in::wait_for_signal(|| ())).join().unwrap();
+            let (_sender, receiver) = channel::bounded::<()>(1);
+            raddle::spawn(move || receiver.recv().unwrap()).join().unwrap();
+        }
         "in the child of a fork" => {
             // Of its parent's, a kernel thread waits for another thread, and a thread for a signal.
             let (_sender, receiver) = channel::bounded::<()>(1);
@@ -255,8 +260,11 @@ fn main() {
     // And where a kernel thread that could have woken them has ended meanwhile.
     let text = run("a kernel thread ends later", &[names[0], wait]);
     assert!(text.contains(names[0]) && text.contains(wait), "{text}");
-    // And in a process whose parent had threads that could have woken somebody.
+    // And where a signal could have woken one that waits for none any more.
     let alone = "raddle: dead-lock: 1 threads wait";
+    let text = run("a wait for a signal is over", &[alone, wait]);
+    assert!(text.contains(alone) && text.contains(wait), "{text}");
+    // And in a process whose parent had threads that could have woken somebody.
     let text = run("in the child of a fork", &[alone, wait]);
     assert!(text.contains(alone) && text.contains(wait), "{text}");
     // While somebody sleeps, it is none.

@@ -82,6 +82,19 @@ fn no_kernel_thread_detaches_another() {
     });
 }
 
+/// Much more than a kernel thread has by default, of which a part is used.
+#[test]
+fn a_stack_is_as_large_as_was_asked_for() {
+    fn deep(kilobytes: usize) -> usize {
+        let room = std::hint::black_box([1u8; 1 << 10]);
+        if kilobytes == 0 { 0 } else { deep(kilobytes - 1) + usize::from(room[kilobytes % room.len()]) }
+    }
+    in_child("a_stack_is_as_large_as_was_asked_for", || {
+        let thread = raddle::thread::Builder::new().stack_size(64 << 20).spawn(|| deep(8 << 10)).unwrap();
+        assert_eq!(thread.join().unwrap(), 8 << 10);
+    });
+}
+
 #[test]
 fn everything_works_on_kernel_threads() {
     in_child("everything_works_on_kernel_threads", || {

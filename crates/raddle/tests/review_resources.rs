@@ -1,6 +1,9 @@
 //! What threads and pools leave behind when they have ended: nothing.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -83,4 +86,41 @@ fn a_pool_that_has_ended_keeps_no_rights_to_stacks() {
         let pool = raddle::Builder::new().processors(1).build().unwrap();
         pool.run(|| raddle::thread::Builder::new().stack_size(SLOT).spawn(|| ()).unwrap().join().unwrap());
     }
+}
+
+/// One is ready again and again, another one never: no wait for both stays in the list of the quiet one.
+#[test]
+fn waits_that_another_descriptor_has_ended_leave_nothing() {
+    use raddle::io::{Interest, until, wait_for};
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let [(busy, far), (quiet, _kept)] = [(); 2].map(|()| UnixStream::pair().unwrap());
+    [&busy, &far].into_iter().for_each(|one| one.set_nonblocking(true).unwrap());
+    let get = |one: &UnixStream| until(one.as_fd(), Interest::Read, None, || (&*one).read(&mut [0])).unwrap();
+    let put = |one: &UnixStream| assert_eq!((&*one).write(&[1]).unwrap(), 1);
+    let each = |visit: &mut dyn FnMut(i32, Interest)| {
+        [&busy, &quiet].into_iter().for_each(|one| visit(one.as_raw_fd(), Interest::Read));
+    };
+    let rounds = |count: u32| {
+        raddle::scope(|s| {
+            s.spawn(|| {
+                (0..count).for_each(|_| {
+                    get(&far);
+                    put(&far);
+                });
+            });
+            for _ in 0..count {
+                put(&busy);
+                wait_for(&each, None, false).unwrap();
+                get(&busy);
+            }
+        });
+    };
+    let pool = raddle::Builder::new().processors(1).build().unwrap();
+    pool.run(|| {
+        rounds(2000);
+        let before = LIVE.load(Ordering::Relaxed);
+        rounds(20_000);
+        let more = LIVE.load(Ordering::Relaxed) - before;
+        assert!(more < 100 << 10, "{more} bytes more after 20,000 waits");
+    });
 }

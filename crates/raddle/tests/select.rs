@@ -108,6 +108,18 @@ fn the_end_of_a_time_a_broken_promise_and_a_kept_one() {
     });
 }
 
+/// On one processor the sender comes to its turn when the other waits.
+#[test]
+fn a_time_beyond_the_clocks_end_is_waited_for() {
+    raddle::Builder::new().processors(1).build().unwrap().run(|| {
+        let (sender, receiver) = channel::bounded(0);
+        let sending = raddle::spawn(move || sender.send(7));
+        let number = select! { recv(receiver) -> number => Some(number), default(Duration::MAX) => None };
+        assert_eq!(number, Some(Ok(7)));
+        assert_eq!(sending.join().unwrap(), Ok(()));
+    });
+}
+
 #[test]
 fn who_sends_without_a_place_meets_who_selects() {
     pool().run(|| {
@@ -189,6 +201,19 @@ fn the_waker_of_the_last_poll_is_told() {
         let (promise, answer) = oneshot::channel();
         tells_the_last(future::value(answer), || promise.set(7).unwrap());
         tells_the_last(future::acquire(&go, 1), || go.release(1));
+    });
+}
+
+/// The thread that waits for them has them for an instant.
+#[test]
+fn several_permits_are_waited_for_and_none_is_lost() {
+    pool().run(|| {
+        let permits = Arc::new(Semaphore::new(2));
+        let mut acquiring = pin!(future::acquire(&permits, 3));
+        assert!(acquiring.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        permits.release(1);
+        raddle::block_on(acquiring);
+        assert_eq!(permits.available(), 0);
     });
 }
 

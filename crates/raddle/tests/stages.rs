@@ -176,6 +176,15 @@ fn shutting_down_ends_what_has_begun_and_refuses_the_rest() {
     assert!(Refused::Closed.to_string().contains("shutting down"));
 }
 
+/// The monitor looks after as many as there can be pools at once, 256: those that are gone leave their places.
+#[test]
+fn stages_are_built_and_dropped_again_and_again() {
+    for _ in 0..300 {
+        let (_stages, front, back) = two(1, 1, 2);
+        assert_eq!((front.load().processors, back.load().processors), (1, 1));
+    }
+}
+
 #[test]
 fn stages_that_one_of_their_threads_drops_stay() {
     let (stages, front, back) = two(1, 1, 2);

@@ -100,6 +100,17 @@ case!(a_trace_that_is_forgotten_goes_on_and_the_next_is_refused {
     assert!(made.0.exists());
 });
 
+// A name that has no room is cut between two of its characters.
+case!(a_long_name_of_two_bytes_a_character {
+    let file = File::new("named");
+    let trace = Trace::begin(&file.0, 1024).unwrap();
+    let name = format!("x{}", "\u{e4}".repeat(100));
+    pool(1).run(|| raddle::thread::Builder::new().name(name).spawn(raddle::yield_now).unwrap().join().unwrap());
+    let text = std::fs::read_to_string(trace.finish().unwrap()).unwrap();
+    // Of kernel threads nothing is told.
+    assert!(raddle::info::lightweight().is_err() || text.contains(&format!("x{}", "\u{e4}".repeat(10))), "{text}");
+});
+
 case!(files_that_are_no_traces {
     quiet();
     let file = File::new("garbage");

@@ -559,6 +559,29 @@ pub(crate) fn audit(arm: impl Fn(i32, Interest) -> bool) {
 mod tests {
     use super::*;
 
+    /// What no reading takes away is there whatever was read; who takes it for nothing waits until the next audit.
+    #[test]
+    fn what_has_ended_is_not_taken_for_empty() {
+        // A number that nothing else in this process has.
+        const NUMBER: i32 = 1000;
+        let read = Interest::Read;
+        born(NUMBER);
+        registered(NUMBER, read, life(NUMBER));
+        for ended in [false, true] {
+            happened(NUMBER, read, ended, &mut |_| unreachable!("nobody waits"));
+            let glance = glance(NUMBER, read);
+            emptied(NUMBER, read, glance);
+            assert_eq!(is_empty(NUMBER, read, glance), !ended);
+        }
+        // Its next life has not ended.
+        end_life(NUMBER, || ());
+        born(NUMBER);
+        registered(NUMBER, read, life(NUMBER));
+        let glance = glance(NUMBER, read);
+        emptied(NUMBER, read, glance);
+        assert!(is_empty(NUMBER, read, glance));
+    }
+
     #[test]
     fn the_child_of_a_fork_arms_again_what_its_parent_had_armed() {
         let entry = Entry::new();
