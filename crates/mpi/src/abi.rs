@@ -42,6 +42,8 @@ pub struct Abi {
     pub comm_world: Word,
     /// `MPI_COMM_NULL`; of Open MPI it is not asked.
     comm_null: Word,
+    /// `MPI_GROUP_NULL`.
+    group_null: Word,
     pub byte: Word,
     packed: Word,
     pub errors_are_fatal: Word,
@@ -113,6 +115,7 @@ static MPICH: Abi = Abi {
     wide: false,
     comm_world: 0x4400_0000,
     comm_null: 0x0400_0000,
+    group_null: 0x0800_0000,
     byte: 0x4c00_010d,
     packed: 0x4c00_010f,
     errors_are_fatal: 0x5400_0000,
@@ -134,6 +137,7 @@ static OPEN_MPI: Abi = Abi {
     wide: true,
     comm_world: 0,
     comm_null: 0,
+    group_null: 0,
     byte: 0,
     packed: 0,
     errors_are_fatal: 0,
@@ -155,6 +159,7 @@ static STANDARD: Abi = Abi {
     wide: true,
     comm_world: 0x101,
     comm_null: 0x100,
+    group_null: 0x108,
     byte: 0x247,
     packed: 0x207,
     errors_are_fatal: 0x141,
@@ -324,7 +329,37 @@ pub unsafe fn set_error(status: *mut u8, error: c_int) {
 
 /// `MPI_PACKED`.
 pub fn packed() -> Word {
-    if is_open_mpi() { look_up(c"ompi_mpi_packed").expose_provenance() } else { abi().packed }
+    constant(c"ompi_mpi_packed", abi().packed)
+}
+
+/// `MPI_BYTE`.
+pub fn byte() -> Word {
+    constant(c"ompi_mpi_byte", abi().byte)
+}
+
+/// `MPI_COMM_WORLD`.
+pub fn comm_world() -> Word {
+    constant(c"ompi_mpi_comm_world", abi().comm_world)
+}
+
+/// `MPI_COMM_NULL`.
+pub fn comm_null() -> Word {
+    constant(c"ompi_mpi_comm_null", abi().comm_null)
+}
+
+/// `MPI_GROUP_NULL`.
+pub fn group_null() -> Word {
+    constant(c"ompi_mpi_group_null", abi().group_null)
+}
+
+/// Open MPI's is the address of that variable: of the program's copy, where it has one that all use.
+fn constant(variable: &CStr, others: Word) -> Word {
+    if !is_open_mpi() {
+        return others;
+    }
+    // SAFETY: a C string.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, variable.as_ptr()) };
+    if found.is_null() { look_up(variable) } else { found }.expose_provenance()
 }
 
 /// For addresses that calls take.

@@ -1,21 +1,25 @@
 //! Calls of all ranks of a communicator that have no non-blocking form: the ranks gather first.
 //!
 //! Such a call ends when all have come, which may take long; what it does then takes a few messages. So a barrier goes
-//! before it, in which threads wait as in others. All ranks do the same, since all have this library.
+//! before it, in which threads wait as in others. All ranks do the same, since all have this library. Then a rank makes
+//! one such call at a time, in an order that is the same in all ranks ([`turns`]).
 //!
 //! A window does not tell its communicator. Each has one of ours beside it, of the same ranks, on which they gather
 //! before a fence and before its end.
 //!
 //! As they are, each with a kernel thread of its own: what one rank asks another for (`MPI_Win_lock`, `MPI_Win_flush`,
-//! `MPI_Win_unlock`, `MPI_Win_start`, `MPI_Win_complete`), what some ranks do without the others
-//! (`MPI_Comm_create_group`, `MPI_Intercomm_create`, `MPI_Comm_accept`), what closes files, and `MPI_Finalize`.
+//! `MPI_Win_unlock`, `MPI_Win_start`, `MPI_Win_complete`), what two groups do (`MPI_Intercomm_create`,
+//! `MPI_Comm_accept`), what closes files, and `MPI_Finalize`.
 
 use crate::abi::{RequestBytes, SUCCESS, Word, abi, pmpi, word};
+use crate::channel::Call;
 use crate::completion::until;
 use crate::engine;
 use crate::entries::{profiled, without_large_counts, word_for};
+use crate::known;
 use crate::lengths::{self, handle};
 use crate::soon::{Kind, finish};
+use crate::turns;
 use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::Mutex;
@@ -32,48 +36,60 @@ pub(crate) fn gather(comm: Word) -> c_int {
     }
 }
 
-/// `gathered!(MPI_X X(arguments) over comm unless refused, then made;)`: the implementation's call after a barrier, and
-/// what is to be done where it has succeeded. What it refuses on no communicator it tells no communicator's handler.
+/// Tag of the calls of all ranks of a communicator, which no group's call has.
+const ALL: u64 = u64::MAX;
+
+/// Makes a call when all ranks have come, and when it is its turn. It is told the number of what it makes, if that has
+/// one.
+fn in_turn(comm: Word, make: impl FnOnce(Option<u64>) -> c_int) -> c_int {
+    match (gather(comm), known::of(comm)) {
+        (SUCCESS, Some((comm, members))) => turns::take(&members, Call { comm, tag: ALL }, |time| make(Some(time))),
+        (SUCCESS, None) => make(None),
+        (error, _) => error,
+    }
+}
+
+/// `gathered!(MPI_X X(arguments) over comm unless refused, makes new, then done;)`: the implementation's call in its
+/// turn, the place of a communicator that it makes, and what is to be done where it has succeeded. What it refuses on
+/// no communicator it tells no communicator's handler.
 macro_rules! gathered {
-    ($($mpi:ident $pmpi:ident($($argument:ident),*) over $comm:ident $(unless $refused:expr)? $(, then $made:expr)?
-        $(, or $small:ident)?;)*) => {$(
+    ($($mpi:ident $pmpi:ident($($argument:ident),*) over $comm:ident $(unless $refused:expr)? $(, makes $new:ident)?
+        $(, then $done:expr)? $(, or $small:ident)?;)*) => {$(
         /// # Safety
         /// As MPI says.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, clippy::too_many_arguments)]
         pub unsafe extern "C" fn $mpi($($argument: Word),*) -> c_int {
             without_large_counts! { [$($small)?] ($($argument),*) }
-            if true $(&& !$refused)? {
-                let code = gather($comm);
-                if code != SUCCESS {
-                    return code;
+            let make = |_number: Option<u64>| {
+                let call = pmpi!($pmpi: fn($(word_for!($argument)),*));
+                // SAFETY: the caller's arguments.
+                let code = unsafe { call($($argument),*) };
+                if code == SUCCESS {
+                    $(_number.map(|number| known::made($new, number));)?
+                    $($done;)?
                 }
-            }
-            let call = pmpi!($pmpi: fn($(word_for!($argument)),*));
-            // SAFETY: the caller's arguments.
-            let code = unsafe { call($($argument),*) };
-            $(if code == SUCCESS {
-                $made;
-            })?
-            code
+                code
+            };
+            if false $(|| $refused)? { make(None) } else { in_turn($comm, make) }
         }
         profiled! { $mpi($($argument),*); }
     )*};
 }
 
 gathered! {
-    MPI_Comm_dup_with_info Comm_dup_with_info(comm, info, made) over comm;
-    MPI_Comm_split Comm_split(comm, color, key, made) over comm;
-    MPI_Comm_split_type Comm_split_type(comm, kind, key, info, made) over comm;
-    MPI_Comm_create Comm_create(comm, group, made) over comm;
-    MPI_Intercomm_merge Intercomm_merge(comm, high, made) over comm;
-    MPI_Cart_create Cart_create(comm, dimensions, sizes, periods, reorder, made) over comm;
-    MPI_Cart_sub Cart_sub(comm, remain, made) over comm;
-    MPI_Graph_create Graph_create(comm, nodes, index, edges, reorder, made) over comm;
+    MPI_Comm_split Comm_split(comm, color, key, made) over comm, makes made;
+    MPI_Comm_split_type Comm_split_type(comm, kind, key, info, made) over comm, makes made;
+    MPI_Comm_create Comm_create(comm, group, made) over comm, makes made;
+    MPI_Intercomm_merge Intercomm_merge(comm, high, made) over comm, makes made;
+    MPI_Cart_create Cart_create(comm, dimensions, sizes, periods, reorder, made) over comm, makes made;
+    MPI_Cart_sub Cart_sub(comm, remain, made) over comm, makes made;
+    MPI_Graph_create Graph_create(comm, nodes, index, edges, reorder, made) over comm, makes made;
     MPI_Dist_graph_create Dist_graph_create(comm, count, sources, degrees, targets, weights, info, reorder, made)
-        over comm;
+        over comm, makes made;
     MPI_Dist_graph_create_adjacent
-        Dist_graph_create_adjacent(comm, from, sources, sw, to, targets, tw, info, reorder, made) over comm;
+        Dist_graph_create_adjacent(comm, from, sources, sw, to, targets, tw, info, reorder, made)
+        over comm, makes made;
     MPI_File_open File_open(comm, name, mode, info, file) over comm unless abi().is_none(comm);
     MPI_Win_create Win_create(base, size, unit, info, comm, window) over comm, then window_made(comm, window);
     MPI_Win_allocate Win_allocate(size, unit, info, comm, base, window) over comm, then window_made(comm, window);
@@ -110,18 +126,68 @@ fn is_alone(comm: Word) -> Result<bool, c_int> {
 pub unsafe extern "C" fn MPI_Comm_dup(comm: Word, made: Word) -> c_int {
     static KIND: Kind = Kind::new();
     let mut request: RequestBytes = [0];
-    match is_alone(comm) {
+    duplicate(comm, made, || {
+        match is_alone(comm) {
+            // SAFETY: the caller's arguments.
+            Ok(true) => return unsafe { pmpi!(Comm_dup: fn(Word, Word))(comm, made) },
+            Ok(false) => {}
+            Err(code) => return code,
+        }
+        let begin = pmpi!(Comm_idup: fn(Word, Word, Word));
+        // SAFETY: the caller's arguments, and a place for the request.
+        match unsafe { begin(comm, made, word(request.as_mut_ptr())) } {
+            SUCCESS => finish(&KIND, &mut request, None, || false),
+            error => error,
+        }
+    })
+}
+
+/// Numbers what a call has made at that place of the same ranks.
+fn duplicate(comm: Word, made: Word, make: impl FnOnce() -> c_int) -> c_int {
+    let number = known::next_duplicate(comm);
+    let code = make();
+    if code == SUCCESS
+        && let Some(number) = number
+    {
+        known::made(made, number);
+    }
+    code
+}
+
+/// Not in turn: it calls functions of the program's, for attributes.
+///
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn MPI_Comm_dup_with_info(comm: Word, info: Word, made: Word) -> c_int {
+    duplicate(comm, made, || match gather(comm) {
         // SAFETY: the caller's arguments.
-        Ok(true) => return unsafe { pmpi!(Comm_dup: fn(Word, Word))(comm, made) },
-        Ok(false) => {}
-        Err(code) => return code,
-    }
-    let begin = pmpi!(Comm_idup: fn(Word, Word, Word));
-    // SAFETY: the caller's arguments, and a place for the request.
-    match unsafe { begin(comm, made, word(request.as_mut_ptr())) } {
-        SUCCESS => finish(&KIND, &mut request, None, || false),
+        SUCCESS => unsafe { pmpi!(Comm_dup_with_info: fn(Word, Word, Word))(comm, info, made) },
         error => error,
-    }
+    })
+}
+
+/// Of some ranks without the others: these gather by messages of ours ([`channel`](crate::channel)).
+///
+/// # Safety
+/// As MPI says.
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn MPI_Comm_create_group(comm: Word, group: Word, tag: Word, made: Word) -> c_int {
+    let call = pmpi!(Comm_create_group: fn(Word, Word, Word, Word));
+    let Some((number, members)) = known::of_group(comm, group) else {
+        // SAFETY: the caller's arguments.
+        return unsafe { call(comm, group, tag, made) };
+    };
+    turns::come_and_take(&members, Call { comm: number, tag: (tag as u32).into() }, |time| {
+        // SAFETY: the caller's arguments.
+        let code = unsafe { call(comm, group, tag, made) };
+        if code == SUCCESS {
+            known::made(made, time);
+        }
+        code
+    })
 }
 
 /// Of each window, by its handle: the communicator on which its ranks gather.
@@ -189,6 +255,8 @@ pub unsafe extern "C" fn MPI_Win_wait(window: Word) -> c_int {
 
 profiled! {
     MPI_Comm_dup(comm, made);
+    MPI_Comm_dup_with_info(comm, info, made);
+    MPI_Comm_create_group(comm, group, tag, made);
     MPI_Win_free(window);
     MPI_Win_fence(assert, window);
     MPI_Win_wait(window);

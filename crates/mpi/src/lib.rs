@@ -12,11 +12,12 @@
 //! do not.
 //!
 //! Reading order: [`abi`], [`waits`], [`engine`], [`led`], [`idle`], [`soon`], [`entries`], [`messages`],
-//! [`completion`], [`collective`], [`gathered`], [`neighbours`], [`operations`], [`lengths`], [`begun`], [`handlers`],
-//! [`world`].
+//! [`completion`], [`collective`], [`gathered`], [`channel`], [`known`], [`turns`], [`neighbours`], [`operations`],
+//! [`lengths`], [`begun`], [`handlers`], [`world`].
 
 mod abi;
 mod begun;
+mod channel;
 mod collective;
 mod completion;
 mod engine;
@@ -25,12 +26,14 @@ mod gathered;
 mod giving_way;
 mod handlers;
 mod idle;
+mod known;
 mod led;
 mod lengths;
 mod messages;
 mod neighbours;
 mod operations;
 mod soon;
+mod turns;
 mod uncancelled;
 mod waits;
 mod world;

@@ -250,6 +250,26 @@ fn calls_of_all_ranks_let_others_run_until_all_have_come() {
     }
 }
 
+/// One call after the other, in the same order in all ranks, and none before all of its ranks have come: whatever the
+/// order in which threads come. (Natively all are in MPI's calls at once, and turn round there.)
+#[test]
+fn threads_make_communicators_one_after_the_other() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("groups.c");
+        let counts = mpi.compile("entered.c");
+        for way in ways().map(|way| format!("{way}:{}", counts.display())) {
+            let told = mpi.run(3, &way, &program, &["order"]);
+            assert_eq!(told, "rank 0: lets others run 1\nrank 0: right 2\nrank 1: right 2", "{}: {way}", mpi.name);
+            let told = mpi.run(3, &way, &program, &["many"]);
+            let expected = [56, 48, 48].iter().enumerate();
+            let expected = expected.map(|(rank, right)| format!("rank {rank}: right {right}, at once 1"));
+            assert_eq!(told, expected.collect::<Vec<_>>().join("\n"), "{}: {way}", mpi.name);
+        }
+        std::fs::remove_file(program).unwrap();
+        std::fs::remove_file(counts).unwrap();
+    }
+}
+
 /// Also where one rank is a neighbour twice: which one it is then, Open MPI's two forms do not agree on.
 #[test]
 fn neighbours_get_what_they_get_natively() {
