@@ -252,6 +252,14 @@ static void sockets(void) {
         for (int i = 0; i < 3; i++) say("of it", many[i].msg_len);
     }
     say("sendto", sendto(b, "x", 1, 0, NULL, 0));
+    while (recv(a, buffer, 20, MSG_DONTWAIT) > 0) {}
+    // Those that have come are told when the time for the next one is over.
+    setsockopt(a, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    for (int i = 0; i < 3; i++) many[i].msg_hdr.msg_iov = &places[i];
+    for (int sent = 2; sent >= 0; sent -= 2) {
+        for (int i = 0; i < sent; i++) say("send", send(b, "x", 1, 0));
+        say("recvmmsg with a limit", recvmmsg(a, many, 3, 0, NULL));
+    }
     close(a);
     close(b);
 
