@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -117,6 +118,36 @@ static void flags(void) {
     close(c[1]);
 }
 
+static int by_dup(int old, int least) {
+    int made = dup(old);
+    if (made < 0 || made >= least) return made;
+    int next = by_dup(old, least);
+    close(made);
+    return next;
+}
+static int by_dupfd(int old, int least) { return fcntl(old, F_DUPFD, least); }
+static int by_dupfd_cloexec(int old, int least) { return fcntl(old, F_DUPFD_CLOEXEC, least); }
+
+// Of a number that was closed by a system call, which nobody has seen, nothing is true of what the next call makes of it.
+static void closed_unseen(int (*const make)(int old, int least)) {
+    int first[2], c[2];
+    char buffer[100];
+    connection(first);
+    connection(c);
+    fcntl(c[0], F_SETFL, O_NONBLOCK);
+    say("short", read_later(first[0], first[1], "message"));
+    syscall(SYS_close, first[0]);
+    int made = make(c[0], first[0]);
+    say("the same number", made == first[0]);
+    say("not blocking", read(made, buffer, sizeof buffer));
+    fcntl(c[0], F_SETFL, 0);
+    say("blocking", read_later(made, c[1], "message"));
+    close(made);
+    close(first[1]);
+    close(c[0]);
+    close(c[1]);
+}
+
 // Toggled again and again under its only name, then under two, of which one or the other is asked first.
 static void more_flags(void) {
     int c[2], on = 1, off = 0;
@@ -220,18 +251,24 @@ static void numbers(void) {
     say("under its own", read_later(d[0], d[1], "message"));
 }
 
-static void *body(void *argument) {
-    ends_of_readings();
-    flags();
-    more_flags();
-    limits();
-    numbers();
-    return argument;
+static void unseen(void) {
+    closed_unseen(by_dup);
+    closed_unseen(by_dupfd);
+    closed_unseen(by_dupfd_cloexec);
 }
 
+static void *body(void *part) {
+    (*(void (**)(void))part)();
+    return NULL;
+}
+
+// Each in a thread of its own: one that has forked has its waits in the kernel from then on.
 int main(void) {
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, body, NULL)) return 2;
-    pthread_join(thread, NULL);
+    void (*parts[])(void) = {ends_of_readings, flags, unseen, more_flags, limits, numbers};
+    for (unsigned i = 0; i < sizeof parts / sizeof *parts; i++) {
+        pthread_t thread;
+        if (pthread_create(&thread, NULL, body, &parts[i])) return 2;
+        pthread_join(thread, NULL);
+    }
     return 0;
 }
