@@ -128,7 +128,7 @@ static int by_dup(int old, int least) {
 static int by_dupfd(int old, int least) { return fcntl(old, F_DUPFD, least); }
 static int by_dupfd_cloexec(int old, int least) { return fcntl(old, F_DUPFD_CLOEXEC, least); }
 
-// Of a number that was closed by a system call, which nobody has seen, nothing is true of what the next call makes of it.
+// A number was closed by a system call, which nobody has seen: what the next call makes of it is nothing like before.
 static void closed_unseen(int (*const make)(int old, int least)) {
     int first[2], c[2];
     char buffer[100];
