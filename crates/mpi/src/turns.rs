@@ -121,3 +121,105 @@ pub fn come_and_take(members: &Members, call: Call, make: impl FnOnce(u64) -> c_
         Err(code) => code,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RANKS: usize = 4;
+    const CALLS: usize = 12;
+
+    /// Where a rank is in a call.
+    #[derive(Clone, Copy, PartialEq)]
+    enum At {
+        Away,
+        Come,
+        Proposed(u64),
+        Settled,
+        Making,
+        Done,
+    }
+
+    /// Numbers at random, the same ones from the same seed (Marsaglia's xorshift).
+    struct Chance(u64);
+
+    impl Chance {
+        fn below(&mut self, bound: usize) -> usize {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 >> 11) as usize % bound
+        }
+    }
+
+    /// Calls of some of the ranks, whose steps come in any order: a call ends when all of its ranks are in it, a rank
+    /// is in one at a time, and there is always one that can go on.
+    #[test]
+    fn whatever_the_order_of_steps_every_call_is_made() {
+        let time = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+        let seed = std::env::var("RADDLE_SEED").map_or_else(|_| time(), |seed| seed.parse().unwrap());
+        println!("turns: RADDLE_SEED={seed}");
+        let mut chance = Chance(seed | 1);
+        (0..2000).for_each(|_| schedule(&mut chance));
+    }
+
+    fn schedule(chance: &mut Chance) {
+        let mut queues: Vec<Queue> = (0..RANKS).map(|_| Queue { count: 0, entries: Vec::new() }).collect();
+        // Each of at least one rank, mostly of several.
+        let calls: Vec<Vec<usize>> = (0..CALLS)
+            .map(|_| 1 + chance.below((1 << RANKS) - 1))
+            .map(|set| (0..RANKS).filter(|rank| set >> rank & 1 == 1).collect())
+            .collect();
+        let mut at = [[At::Away; RANKS]; CALLS];
+        let mut times = [0; CALLS];
+        loop {
+            let mut steps = Vec::new();
+            for (call, ranks) in calls.iter().enumerate() {
+                let all = |is: &dyn Fn(At) -> bool| ranks.iter().all(|&rank| is(at[call][rank]));
+                let come = all(&|at| at != At::Away);
+                let proposed = all(&|at| !matches!(at, At::Away | At::Come));
+                let together = all(&|at| matches!(at, At::Making | At::Done));
+                steps.extend(ranks.iter().filter_map(|&rank| {
+                    let can = match at[call][rank] {
+                        At::Away => true,
+                        At::Come => come,
+                        At::Proposed(_) => proposed,
+                        At::Settled => queues[rank].is_first(times[call]),
+                        At::Making => together,
+                        At::Done => false,
+                    };
+                    can.then_some((call, rank))
+                }));
+            }
+            if steps.is_empty() {
+                break;
+            }
+            let (call, rank) = steps[chance.below(steps.len())];
+            at[call][rank] = match at[call][rank] {
+                At::Away => At::Come,
+                At::Come => {
+                    let (time, _) = queues[rank].propose(rank as c_int);
+                    times[call] = times[call].max(time);
+                    At::Proposed(time)
+                }
+                At::Proposed(time) => {
+                    queues[rank].settle(time, times[call]);
+                    At::Settled
+                }
+                At::Settled => {
+                    let making = (0..CALLS).filter(|&other| at[other][rank] == At::Making).count();
+                    assert_eq!(making, 0, "a rank makes one at a time");
+                    At::Making
+                }
+                At::Making | At::Done => {
+                    queues[rank].leave(times[call]);
+                    At::Done
+                }
+            };
+        }
+        for (call, ranks) in calls.iter().enumerate() {
+            assert!(ranks.iter().all(|&rank| at[call][rank] == At::Done), "call {call} of {ranks:?} stands still");
+        }
+        assert!(queues.iter().all(|queue| queue.entries.is_empty()));
+    }
+}
