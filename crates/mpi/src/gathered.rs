@@ -42,6 +42,10 @@ const ALL: u64 = u64::MAX;
 /// Makes a call when all ranks have come, and when it is its turn. It is told the number of what it makes, if that has
 /// one.
 fn in_turn(comm: Word, make: impl FnOnce(Option<u64>) -> c_int) -> c_int {
+    // In a handler of errors, which such a call calls: its own turn would wait for that one's end.
+    if turns::is_making() {
+        return make(None);
+    }
     match (gather(comm), known::of(comm)) {
         (SUCCESS, Some((comm, members))) => turns::take(&members, Call { comm, tag: ALL }, |time| make(Some(time))),
         (SUCCESS, None) => make(None),
@@ -149,7 +153,7 @@ fn duplicate(comm: Word, made: Word, make: impl FnOnce() -> c_int) -> c_int {
     if code == SUCCESS
         && let Some(number) = number
     {
-        known::made(made, number);
+        known::duplicated(comm, made, number);
     }
     code
 }
@@ -176,7 +180,9 @@ pub unsafe extern "C" fn MPI_Comm_dup_with_info(comm: Word, info: Word, made: Wo
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Comm_create_group(comm: Word, group: Word, tag: Word, made: Word) -> c_int {
     let call = pmpi!(Comm_create_group: fn(Word, Word, Word, Word));
-    let Some((number, members)) = known::of_group(comm, group) else {
+    // What one rank's call refuses it refuses at once, and others' may not.
+    let refused = (tag as c_int) < 0 || made == 0 || turns::is_making();
+    let Some((number, members)) = (!refused).then(|| known::of_group(comm, group)).flatten() else {
         // SAFETY: the caller's arguments.
         return unsafe { call(comm, group, tag, made) };
     };

@@ -91,13 +91,18 @@ pub fn made(place: Word, number: u64) {
 /// The number of the duplicate that is about to be made.
 pub fn next_duplicate(comm: Word) -> Option<u64> {
     with(|known| {
-        let known = known.get_mut(&key(comm))?;
-        known.duplicates += 1;
+        let known = known.get(&key(comm))?;
         // The same in all ranks: the keys of this one are constants.
         let mut hasher = DefaultHasher::new();
-        (known.number, known.duplicates).hash(&mut hasher);
+        (known.number, known.duplicates + 1).hash(&mut hasher);
         Some(hasher.finish() | DUPLICATE)
     })
+}
+
+/// It has been made, at that place. (One that was refused is not counted: other ranks may not have asked for it.)
+pub fn duplicated(comm: Word, place: Word, number: u64) {
+    with(|known| known.get_mut(&key(comm)).map(|known| known.duplicates += 1));
+    made(place, number);
 }
 
 /// Its number and its ranks, if it has one.
@@ -115,7 +120,8 @@ pub fn of(comm: Word) -> Option<(u64, Arc<Members>)> {
 
 /// The number of a communicator and the ranks of a group of some of its ranks, this one among them.
 pub fn of_group(comm: Word, group: Word) -> Option<(u64, Members)> {
-    if abi().handle(group) == abi::group_null() {
+    // What is no group the call itself refuses.
+    if [abi::group_null(), 0].contains(&abi().handle(group)) {
         return None;
     }
     let (number, all) = of(comm)?;
@@ -164,12 +170,17 @@ impl Drop for Group {
     }
 }
 
-/// Before its handle is another's.
-fn forget(place: Word) {
-    if place != 0 {
-        let gone = handle(place);
-        with(|known| known.remove(&gone));
+/// Forgets a communicator before its handle is another's, by a call that ends it; one that is refused stays known.
+fn ending(place: Word, end: impl FnOnce() -> c_int) -> c_int {
+    let gone = (place != 0).then(|| handle(place));
+    let known = gone.and_then(|gone| Some((gone, with(|known| known.remove(&gone))?)));
+    let code = end();
+    if code != SUCCESS
+        && let Some((gone, one)) = known
+    {
+        with(|known| known.insert(gone, one));
     }
+    code
 }
 
 /// # Safety
@@ -177,9 +188,8 @@ fn forget(place: Word) {
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Comm_free(comm: Word) -> c_int {
-    forget(comm);
     // SAFETY: the caller's argument.
-    unsafe { pmpi!(Comm_free: fn(Word))(comm) }
+    ending(comm, || unsafe { pmpi!(Comm_free: fn(Word))(comm) })
 }
 
 /// # Safety
@@ -187,9 +197,8 @@ pub unsafe extern "C" fn MPI_Comm_free(comm: Word) -> c_int {
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Comm_disconnect(comm: Word) -> c_int {
-    forget(comm);
     // SAFETY: the caller's argument.
-    unsafe { pmpi!(Comm_disconnect: fn(Word))(comm) }
+    ending(comm, || unsafe { pmpi!(Comm_disconnect: fn(Word))(comm) })
 }
 
 profiled! {

@@ -25,6 +25,7 @@
 
 use crate::channel::{Call, Members, greatest};
 use crate::uncancelled::Uncancelled;
+use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
@@ -50,6 +51,16 @@ struct Queue {
 static QUEUE: Mutex<Queue> = Mutex::new(Queue { count: 0, entries: Vec::new() });
 /// Something has become final, or has left.
 static MOVED: Condvar = Condvar::new();
+
+thread_local! {
+    /// The calling thread is in the implementation's call.
+    static MAKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the caller is called by such a call, which has its turn.
+pub fn is_making() -> bool {
+    MAKING.get()
+}
 
 fn queue() -> MutexGuard<'static, Queue> {
     QUEUE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -111,7 +122,10 @@ pub fn take(members: &Members, call: Call, make: impl FnOnce(u64) -> c_int) -> c
     if contended && let Err(code) = greatest(members, call, TURN, [0; 2]) {
         return code;
     }
-    make(time)
+    MAKING.set(true);
+    let code = make(time);
+    MAKING.set(false);
+    code
 }
 
 /// Waits until all ranks of a call have come, and makes it as above.

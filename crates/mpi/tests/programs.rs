@@ -250,6 +250,20 @@ fn calls_of_all_ranks_let_others_run_until_all_have_come() {
     }
 }
 
+#[test]
+fn what_one_rank_is_refused_holds_nobody_up() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("refused.c");
+        let arguments: &[&str] = if mpi.name == "openmpi" { &["with a handler that makes one"] } else { &[] };
+        let native = mpi.run(2, "", &program, arguments);
+        assert_eq!(native.matches(": refused 1").count(), 3, "{}: {native}", mpi.name);
+        for way in ways() {
+            assert_eq!(mpi.run(2, &way, &program, arguments), native, "{}: {way}", mpi.name);
+        }
+        std::fs::remove_file(program).unwrap();
+    }
+}
+
 /// One call after the other, in the same order in all ranks, and none before all of its ranks have come: whatever the
 /// order in which threads come. (Natively all are in MPI's calls at once, and turn round there.)
 #[test]
