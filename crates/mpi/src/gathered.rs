@@ -75,7 +75,8 @@ macro_rules! gathered {
                 }
                 code
             };
-            if false $(|| $refused)? { make(None) } else { in_turn($comm, make) }
+            // Without a place for it the call is refused, in other ranks maybe not.
+            if false $(|| $refused)? $(|| $new == 0)? { make(None) } else { in_turn($comm, make) }
         }
         profiled! { $mpi($($argument),*); }
     )*};

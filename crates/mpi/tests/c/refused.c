@@ -39,6 +39,8 @@ int main(int count, char **words) {
     MPI_Comm_group(d, &group);
     if (rank == 0) told("a group with a wrong tag", MPI_Comm_create_group(d, group, -7, &made));
     all("it", d);
+    if (rank == 0) told("a split without a place", MPI_Comm_split(d, 0, 0, NULL));
+    all("it", d);
     if (rank == 0) told("a duplicate without a place", MPI_Comm_dup(MPI_COMM_WORLD, NULL));
     MPI_Comm_free(&d);
     MPI_Comm_dup(MPI_COMM_WORLD, &d);
