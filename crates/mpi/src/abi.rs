@@ -57,6 +57,10 @@ pub struct Abi {
     ended: Option<(u32, u32)>,
     /// Which operations are MPI's own.
     pub operations: Operations,
+    /// `MPI_DATATYPE_NULL`.
+    datatype_null: Word,
+    /// What `MPI_Win_fence` may be told.
+    pub asserts: c_int,
 }
 
 /// How MPI's own operations are told from those that the program has made, by their handles.
@@ -74,11 +78,6 @@ impl Abi {
     pub fn is_nobody(&self, rank: Word) -> bool {
         // The upper half of an argument may hold anything.
         rank as u32 as c_int == self.proc_null
-    }
-
-    /// Whether a communicator, as a call takes it, is none.
-    pub fn is_none(&self, comm: Word) -> bool {
-        self.handle(comm) == self.comm_null
     }
 
     /// Nobody, as a call takes it.
@@ -125,6 +124,8 @@ static MPICH: Abi = Abi {
     ended: Some((0xfc00_0000, 0x6c00_0000)),
     // The two upper bits say of which kind a handle is: none, MPI's own, or one of two that were made.
     operations: Operations::Bits(0x8000_0000, 0),
+    datatype_null: 0x0c00_0000,
+    asserts: 0x7800,
 };
 static OPEN_MPI: Abi = Abi {
     request: 8,
@@ -146,6 +147,8 @@ static OPEN_MPI: Abi = Abi {
     any: Some([-1, -1]),
     ended: None,
     operations: Operations::Variables,
+    datatype_null: 0,
+    asserts: 0x1e,
 };
 /// Of MPI 5.0, chapter 20: the same of every implementation.
 static STANDARD: Abi = Abi {
@@ -169,6 +172,8 @@ static STANDARD: Abi = Abi {
     ended: None,
     // Constants fit into ten bits, and nothing else lies there.
     operations: Operations::Below(1024),
+    datatype_null: 0x200,
+    asserts: 0x7800,
 };
 
 /// The implementation's. The standard's is that of a library of its own, `libmpi_abi`; Open MPI is known by a symbol
@@ -345,6 +350,11 @@ pub fn comm_world() -> Word {
 /// `MPI_COMM_NULL`.
 pub fn comm_null() -> Word {
     constant(c"ompi_mpi_comm_null", abi().comm_null)
+}
+
+/// `MPI_DATATYPE_NULL`.
+pub fn datatype_null() -> Word {
+    constant(c"ompi_mpi_datatype_null", abi().datatype_null)
 }
 
 /// `MPI_GROUP_NULL`.

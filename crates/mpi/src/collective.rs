@@ -13,6 +13,7 @@ use crate::entries::{begun_and_ended, blocking, profiled, without_large_counts, 
 use crate::gathered::gather;
 use crate::lengths::{large_of_each, message, of_each, whole};
 use crate::operations::is_of_the_program;
+use crate::refusals::{reduction, reduction_to, scattered_reduction};
 use std::ffi::c_int;
 
 blocking! {
@@ -38,7 +39,7 @@ blocking! {
 /// have come ([`operations`](crate::operations)).
 macro_rules! reducing {
     ($($mpi:ident $itself:ident: $begin:ident($($argument:ident),*) by $operation:ident over $comm:ident
-        if $long:expr $(, or $small:ident)?;)*) => {$(
+        unless $refused:expr, if $long:expr $(, or $small:ident)?;)*) => {$(
         /// # Safety
         /// As MPI says.
         #[unsafe(no_mangle)]
@@ -48,7 +49,7 @@ macro_rules! reducing {
             if !is_of_the_program($operation) {
                 return begun_and_ended!($begin($($argument),*) if $long);
             }
-            let code = gather($comm);
+            let code = if $refused { SUCCESS } else { gather($comm) };
             if code != SUCCESS {
                 return code;
             }
@@ -60,22 +61,26 @@ macro_rules! reducing {
 }
 
 reducing! {
-    MPI_Reduce Reduce: Ireduce(sb, rb, count, datatype, op, root, comm) by op over comm if message(count, datatype);
+    MPI_Reduce Reduce: Ireduce(sb, rb, count, datatype, op, root, comm) by op over comm
+        unless reduction_to(comm, root, count, datatype), if message(count, datatype);
     MPI_Allreduce Allreduce: Iallreduce(sb, rb, count, datatype, op, comm) by op over comm
-        if message(count, datatype);
-    MPI_Reduce_scatter Reduce_scatter: Ireduce_scatter(sb, rb, counts, datatype, op, comm) by op over comm if true;
+        unless reduction(count, datatype), if message(count, datatype);
+    MPI_Reduce_scatter Reduce_scatter: Ireduce_scatter(sb, rb, counts, datatype, op, comm) by op over comm
+        unless scattered_reduction(comm, counts, datatype), if true;
     MPI_Reduce_scatter_block Reduce_scatter_block: Ireduce_scatter_block(sb, rb, count, datatype, op, comm) by op over comm
-        if of_each(count, datatype, comm);
-    MPI_Scan Scan: Iscan(sb, rb, count, datatype, op, comm) by op over comm if message(count, datatype);
-    MPI_Exscan Exscan: Iexscan(sb, rb, count, datatype, op, comm) by op over comm if message(count, datatype);
+        unless reduction(count, datatype), if of_each(count, datatype, comm);
+    MPI_Scan Scan: Iscan(sb, rb, count, datatype, op, comm) by op over comm
+        unless reduction(count, datatype), if message(count, datatype);
+    MPI_Exscan Exscan: Iexscan(sb, rb, count, datatype, op, comm) by op over comm
+        unless reduction(count, datatype), if message(count, datatype);
     MPI_Reduce_c Reduce_c: Ireduce_c(sb, rb, count, datatype, op, root, comm) by op over comm
-        if whole(count, datatype), or MPI_Reduce;
+        unless reduction_to(comm, root, 0, datatype), if whole(count, datatype), or MPI_Reduce;
     MPI_Allreduce_c Allreduce_c: Iallreduce_c(sb, rb, count, datatype, op, comm) by op over comm
-        if whole(count, datatype), or MPI_Allreduce;
+        unless reduction(0, datatype), if whole(count, datatype), or MPI_Allreduce;
     MPI_Reduce_scatter_block_c Reduce_scatter_block_c: Ireduce_scatter_block_c(sb, rb, count, datatype, op, comm) by op over comm
-        if large_of_each(count, datatype, comm), or MPI_Reduce_scatter_block;
+        unless reduction(0, datatype), if large_of_each(count, datatype, comm), or MPI_Reduce_scatter_block;
     MPI_Scan_c Scan_c: Iscan_c(sb, rb, count, datatype, op, comm) by op over comm
-        if whole(count, datatype), or MPI_Scan;
+        unless reduction(0, datatype), if whole(count, datatype), or MPI_Scan;
     MPI_Exscan_c Exscan_c: Iexscan_c(sb, rb, count, datatype, op, comm) by op over comm
-        if whole(count, datatype), or MPI_Exscan;
+        unless reduction(0, datatype), if whole(count, datatype), or MPI_Exscan;
 }

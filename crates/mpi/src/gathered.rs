@@ -18,6 +18,7 @@ use crate::engine;
 use crate::entries::{profiled, without_large_counts, word_for};
 use crate::known;
 use crate::lengths::{self, handle};
+use crate::refusals::{self, shape};
 use crate::soon::{Kind, finish};
 use crate::turns;
 use std::collections::HashMap;
@@ -54,8 +55,8 @@ fn in_turn(comm: Word, make: impl FnOnce(Option<u64>) -> c_int) -> c_int {
 }
 
 /// `gathered!(MPI_X X(arguments) over comm unless refused, makes new, then done;)`: the implementation's call in its
-/// turn, the place of a communicator that it makes, and what is to be done where it has succeeded. What it refuses on
-/// no communicator it tells no communicator's handler.
+/// turn, the place of a communicator that it makes, and what is to be done where it has succeeded. What it refuses by
+/// its arguments it refuses at once, and others' call may be right.
 macro_rules! gathered {
     ($($mpi:ident $pmpi:ident($($argument:ident),*) over $comm:ident $(unless $refused:expr)? $(, makes $new:ident)?
         $(, then $done:expr)? $(, or $small:ident)?;)*) => {$(
@@ -75,49 +76,47 @@ macro_rules! gathered {
                 }
                 code
             };
-            // Without a place for it the call is refused, in other ranks maybe not.
-            if false $(|| $refused)? $(|| $new == 0)? { make(None) } else { in_turn($comm, make) }
+            if known::is_none($comm) $(|| $refused)? $(|| $new == 0)? { make(None) } else { in_turn($comm, make) }
         }
         profiled! { $mpi($($argument),*); }
     )*};
 }
 
 gathered! {
-    MPI_Comm_split Comm_split(comm, color, key, made) over comm, makes made;
-    MPI_Comm_split_type Comm_split_type(comm, kind, key, info, made) over comm, makes made;
-    MPI_Comm_create Comm_create(comm, group, made) over comm, makes made;
-    MPI_Intercomm_merge Intercomm_merge(comm, high, made) over comm, makes made;
-    MPI_Cart_create Cart_create(comm, dimensions, sizes, periods, reorder, made) over comm, makes made;
-    MPI_Cart_sub Cart_sub(comm, remain, made) over comm, makes made;
-    MPI_Graph_create Graph_create(comm, nodes, index, edges, reorder, made) over comm, makes made;
+    MPI_Comm_split Comm_split(comm, color, key, made) over comm unless refusals::split(color), makes made;
+    MPI_Comm_split_type Comm_split_type(comm, kind, key, info, made)
+        over comm unless refusals::split_type(kind), makes made;
+    MPI_Comm_create Comm_create(comm, group, made) over comm unless refusals::create(comm, group), makes made;
+    MPI_Intercomm_merge Intercomm_merge(comm, high, made) over comm unless refusals::merge(comm), makes made;
+    MPI_Cart_create Cart_create(comm, dimensions, sizes, periods, reorder, made)
+        over comm unless refusals::cart_create(comm, dimensions, sizes, periods), makes made;
+    MPI_Cart_sub Cart_sub(comm, remain, made) over comm unless refusals::cart_sub(comm, remain), makes made;
+    MPI_Graph_create Graph_create(comm, nodes, index, edges, reorder, made)
+        over comm unless refusals::graph_create(comm, nodes, index, edges), makes made;
     MPI_Dist_graph_create Dist_graph_create(comm, count, sources, degrees, targets, weights, info, reorder, made)
-        over comm, makes made;
+        over comm unless refusals::dist_graph_create(comm, count, [sources, degrees, targets]), makes made;
     MPI_Dist_graph_create_adjacent
         Dist_graph_create_adjacent(comm, from, sources, sw, to, targets, tw, info, reorder, made)
-        over comm, makes made;
-    MPI_File_open File_open(comm, name, mode, info, file) over comm unless abi().is_none(comm);
-    MPI_Win_create Win_create(base, size, unit, info, comm, window) over comm, then window_made(comm, window);
-    MPI_Win_allocate Win_allocate(size, unit, info, comm, base, window) over comm, then window_made(comm, window);
+        over comm unless refusals::dist_graph_create_adjacent(comm, [(from, sources), (to, targets)]), makes made;
+    MPI_File_open File_open(comm, name, mode, info, file) over comm unless refusals::open(comm, mode);
+    MPI_Win_create Win_create(base, size, unit, info, comm, window)
+        over comm unless refusals::window_of(comm, base, size, unit) || window == 0, then window_made(comm, window);
+    MPI_Win_allocate Win_allocate(size, unit, info, comm, base, window)
+        over comm unless refusals::window_to(comm, base, size, unit) || window == 0, then window_made(comm, window);
     MPI_Win_allocate_shared Win_allocate_shared(size, unit, info, comm, base, window)
-        over comm, then window_made(comm, window);
-    MPI_Win_create_dynamic Win_create_dynamic(info, comm, window) over comm, then window_made(comm, window);
+        over comm unless refusals::shared_window(comm, base, size, unit) || window == 0,
+        then window_made(comm, window);
+    MPI_Win_create_dynamic Win_create_dynamic(info, comm, window)
+        over comm unless window == 0, then window_made(comm, window);
     MPI_Win_create_c Win_create_c(base, size, unit, info, comm, window)
-        over comm, then window_made(comm, window), or MPI_Win_create;
+        over comm unless refusals::window_of(comm, base, size, unit) || window == 0,
+        then window_made(comm, window), or MPI_Win_create;
     MPI_Win_allocate_c Win_allocate_c(size, unit, info, comm, base, window)
-        over comm, then window_made(comm, window), or MPI_Win_allocate;
+        over comm unless refusals::window_to(comm, base, size, unit) || window == 0,
+        then window_made(comm, window), or MPI_Win_allocate;
     MPI_Win_allocate_shared_c Win_allocate_shared_c(size, unit, info, comm, base, window)
-        over comm, then window_made(comm, window), or MPI_Win_allocate_shared;
-}
-
-/// Whether it is of one rank alone.
-fn is_alone(comm: Word) -> Result<bool, c_int> {
-    let (mut ranks, mut inter): (c_int, c_int) = (0, 0);
-    let told = |code: c_int| if code == SUCCESS { Ok(()) } else { Err(code) };
-    // SAFETY: the caller's communicator, and a place for the answer.
-    told(unsafe { pmpi!(Comm_size: fn(Word, Word))(comm, word(&raw mut ranks)) })?;
-    // SAFETY: as above. Between two groups the size is that of this rank's.
-    told(unsafe { pmpi!(Comm_test_inter: fn(Word, Word))(comm, word(&raw mut inter)) })?;
-    Ok(ranks == 1 && inter == 0)
+        over comm unless refusals::shared_window(comm, base, size, unit) || window == 0,
+        then window_made(comm, window), or MPI_Win_allocate_shared;
 }
 
 /// It has a non-blocking form, but for a communicator of one rank: while another thread of the rank has what new
@@ -132,10 +131,10 @@ pub unsafe extern "C" fn MPI_Comm_dup(comm: Word, made: Word) -> c_int {
     static KIND: Kind = Kind::new();
     let mut request: RequestBytes = [0];
     duplicate(comm, made, || {
-        match is_alone(comm) {
+        match shape(comm) {
             // SAFETY: the caller's arguments.
-            Ok(true) => return unsafe { pmpi!(Comm_dup: fn(Word, Word))(comm, made) },
-            Ok(false) => {}
+            Ok((1, false)) => return unsafe { pmpi!(Comm_dup: fn(Word, Word))(comm, made) },
+            Ok(_) => {}
             Err(code) => return code,
         }
         let begin = pmpi!(Comm_idup: fn(Word, Word, Word));
@@ -166,7 +165,8 @@ fn duplicate(comm: Word, made: Word, make: impl FnOnce() -> c_int) -> c_int {
 #[unsafe(no_mangle)]
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Comm_dup_with_info(comm: Word, info: Word, made: Word) -> c_int {
-    duplicate(comm, made, || match gather(comm) {
+    let gather = || if made == 0 { SUCCESS } else { gather(comm) };
+    duplicate(comm, made, || match gather() {
         // SAFETY: the caller's arguments.
         SUCCESS => unsafe { pmpi!(Comm_dup_with_info: fn(Word, Word, Word))(comm, info, made) },
         error => error,
@@ -242,7 +242,9 @@ pub unsafe extern "C" fn MPI_Win_free(window: Word) -> c_int {
 #[allow(non_snake_case)]
 pub unsafe extern "C" fn MPI_Win_fence(assert: Word, window: Word) -> c_int {
     let key = abi().handle(window) as u64;
-    with(|windows| windows.get(&key).copied()).map(gather);
+    if !refusals::fence(assert) {
+        with(|windows| windows.get(&key).copied()).map(gather);
+    }
     // SAFETY: the caller's arguments.
     unsafe { pmpi!(Win_fence: fn(Word, Word))(assert, window) }
 }

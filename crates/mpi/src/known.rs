@@ -118,6 +118,18 @@ pub fn of(comm: Word) -> Option<(u64, Arc<Members>)> {
     Some((number, members))
 }
 
+/// Whether a communicator is none.
+pub fn is_none(comm: Word) -> bool {
+    key(comm) == abi().handle(abi::comm_null()) as u64
+}
+
+/// Whether a group's ranks are all among a communicator's; so too, if that cannot be told.
+pub fn has_all_of(comm: Word, group: Word) -> bool {
+    // Of the program's: not ours to free.
+    let group = std::mem::ManuallyDrop::new(Group(group));
+    Group::of(comm).and_then(|all| group.ranks_in(all.0)).is_none_or(|ranks| !ranks.contains(&UNDEFINED))
+}
+
 /// The number of a communicator and the ranks of a group of some of its ranks, this one among them.
 pub fn of_group(comm: Word, group: Word) -> Option<(u64, Members)> {
     // What is no group the call itself refuses.
@@ -145,21 +157,28 @@ impl Group {
 
     /// Which ranks these are in another group; none if one is not, or if this one is not among them.
     fn within(&self, other: Word) -> Option<Members> {
-        let (mut size, mut me): (c_int, c_int) = (0, UNDEFINED);
+        let mut me: c_int = UNDEFINED;
         // SAFETY: a group, and a place for the answer.
-        let told = unsafe { pmpi!(Group_size: fn(Word, Word))(self.0, word(&raw mut size)) };
-        // SAFETY: the same.
-        let told_me = unsafe { pmpi!(Group_rank: fn(Word, Word))(self.0, word(&raw mut me)) };
-        if told != SUCCESS || told_me != SUCCESS {
+        if unsafe { pmpi!(Group_rank: fn(Word, Word))(self.0, word(&raw mut me)) } != SUCCESS {
             return None;
         }
-        let me = usize::try_from(me).ok()?;
+        let (me, world) = (usize::try_from(me).ok()?, self.ranks_in(other)?);
+        (!world.contains(&UNDEFINED)).then_some(Members { world, me })
+    }
+
+    /// Which rank each is in another group, [`UNDEFINED`] where it is not there.
+    fn ranks_in(&self, other: Word) -> Option<Vec<c_int>> {
+        let mut size: c_int = 0;
+        // SAFETY: a group, and a place for the answer.
+        if unsafe { pmpi!(Group_size: fn(Word, Word))(self.0, word(&raw mut size)) } != SUCCESS {
+            return None;
+        }
         let ranks: Vec<c_int> = (0..size).collect();
-        let mut world = vec![UNDEFINED; ranks.len()];
+        let mut there = vec![UNDEFINED; ranks.len()];
         let translate = pmpi!(Group_translate_ranks: fn(Word, Word, Word, Word, Word));
         // SAFETY: groups, so many ranks of the first, and room for as many.
-        let code = unsafe { translate(self.0, ranks.len(), word(ranks.as_ptr()), other, word(world.as_mut_ptr())) };
-        (code == SUCCESS && !world.contains(&UNDEFINED)).then_some(Members { world, me })
+        let code = unsafe { translate(self.0, ranks.len(), word(ranks.as_ptr()), other, word(there.as_mut_ptr())) };
+        (code == SUCCESS).then_some(there)
     }
 }
 

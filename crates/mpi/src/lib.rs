@@ -12,8 +12,8 @@
 //! do not.
 //!
 //! Reading order: [`abi`], [`waits`], [`engine`], [`led`], [`idle`], [`soon`], [`entries`], [`messages`],
-//! [`completion`], [`collective`], [`gathered`], [`channel`], [`known`], [`turns`], [`neighbours`], [`operations`],
-//! [`lengths`], [`begun`], [`handlers`], [`world`].
+//! [`completion`], [`collective`], [`gathered`], [`refusals`], [`channel`], [`known`], [`turns`], [`neighbours`],
+//! [`operations`], [`lengths`], [`begun`], [`handlers`], [`world`].
 
 mod abi;
 mod begun;
@@ -32,6 +32,7 @@ mod lengths;
 mod messages;
 mod neighbours;
 mod operations;
+mod refusals;
 mod soon;
 mod turns;
 mod uncancelled;

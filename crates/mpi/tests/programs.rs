@@ -264,6 +264,21 @@ fn what_one_rank_is_refused_holds_nobody_up() {
     }
 }
 
+/// Wrong arguments: the refusal does not wait for ranks that never come to the call.
+#[test]
+fn what_a_call_refuses_by_its_arguments_it_refuses_at_once() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("at_once.c");
+        let native = mpi.run(2, "", &program, &[]);
+        let refused = native.matches(": refused 1").count();
+        assert!(refused > 40 && !native.contains(": refused 0"), "{}: {native}", mpi.name);
+        for way in ways() {
+            assert_eq!(mpi.run(2, &way, &program, &[]), native, "{}: {way}", mpi.name);
+        }
+        std::fs::remove_file(program).unwrap();
+    }
+}
+
 /// One call after the other, in the same order in all ranks, and none before all of its ranks have come: whatever the
 /// order in which threads come. (Natively all are in MPI's calls at once, and turn round there.)
 #[test]
