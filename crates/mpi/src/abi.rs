@@ -347,6 +347,11 @@ pub fn comm_world() -> Word {
     constant(c"ompi_mpi_comm_world", abi().comm_world)
 }
 
+/// Open MPI's `MPI_ERRORS_RETURN`.
+pub fn errors_return() -> Word {
+    constant(c"ompi_mpi_errors_return", 0)
+}
+
 /// `MPI_COMM_NULL`.
 pub fn comm_null() -> Word {
     constant(c"ompi_mpi_comm_null", abi().comm_null)

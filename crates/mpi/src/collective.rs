@@ -17,22 +17,22 @@ use crate::refusals::{reduction, reduction_to, scattered_reduction};
 use std::ffi::c_int;
 
 blocking! {
-    MPI_Barrier: Ibarrier(comm) if false;
-    MPI_Bcast: Ibcast(buffer, count, datatype, root, comm) if message(count, datatype);
-    MPI_Gather: Igather(sb, sc, st, rb, rc, rt, root, comm) if true;
-    MPI_Gatherv: Igatherv(sb, sc, st, rb, rc, displacements, rt, root, comm) if true;
-    MPI_Scatter: Iscatter(sb, sc, st, rb, rc, rt, root, comm) if true;
-    MPI_Scatterv: Iscatterv(sb, sc, displacements, st, rb, rc, rt, root, comm) if true;
-    MPI_Allgather: Iallgather(sb, sc, st, rb, rc, rt, comm) if of_each(rc, rt, comm);
-    MPI_Allgatherv: Iallgatherv(sb, sc, st, rb, rc, displacements, rt, comm) if true;
-    MPI_Alltoall: Ialltoall(sb, sc, st, rb, rc, rt, comm) if of_each(rc, rt, comm);
-    MPI_Alltoallv: Ialltoallv(sb, sc, sd, st, rb, rc, rd, rt, comm) if true;
-    MPI_Alltoallw: Ialltoallw(sb, sc, sd, st, rb, rc, rd, rt, comm) if true;
-    MPI_Bcast_c: Ibcast_c(buffer, count, datatype, root, comm) if whole(count, datatype), or MPI_Bcast;
-    MPI_Gather_c: Igather_c(sb, sc, st, rb, rc, rt, root, comm) if true, or MPI_Gather;
-    MPI_Scatter_c: Iscatter_c(sb, sc, st, rb, rc, rt, root, comm) if true, or MPI_Scatter;
-    MPI_Allgather_c: Iallgather_c(sb, sc, st, rb, rc, rt, comm) if large_of_each(rc, rt, comm), or MPI_Allgather;
-    MPI_Alltoall_c: Ialltoall_c(sb, sc, st, rb, rc, rt, comm) if large_of_each(rc, rt, comm), or MPI_Alltoall;
+    MPI_Barrier: Ibarrier(comm) over comm if false;
+    MPI_Bcast: Ibcast(buffer, count, datatype, root, comm) over comm if message(count, datatype);
+    MPI_Gather: Igather(sb, sc, st, rb, rc, rt, root, comm) over comm if true;
+    MPI_Gatherv: Igatherv(sb, sc, st, rb, rc, displacements, rt, root, comm) over comm if true;
+    MPI_Scatter: Iscatter(sb, sc, st, rb, rc, rt, root, comm) over comm if true;
+    MPI_Scatterv: Iscatterv(sb, sc, displacements, st, rb, rc, rt, root, comm) over comm if true;
+    MPI_Allgather: Iallgather(sb, sc, st, rb, rc, rt, comm) over comm if of_each(rc, rt, comm);
+    MPI_Allgatherv: Iallgatherv(sb, sc, st, rb, rc, displacements, rt, comm) over comm if true;
+    MPI_Alltoall: Ialltoall(sb, sc, st, rb, rc, rt, comm) over comm if of_each(rc, rt, comm);
+    MPI_Alltoallv: Ialltoallv(sb, sc, sd, st, rb, rc, rd, rt, comm) over comm if true;
+    MPI_Alltoallw: Ialltoallw(sb, sc, sd, st, rb, rc, rd, rt, comm) over comm if true;
+    MPI_Bcast_c: Ibcast_c(buffer, count, datatype, root, comm) over comm if whole(count, datatype), or MPI_Bcast;
+    MPI_Gather_c: Igather_c(sb, sc, st, rb, rc, rt, root, comm) over comm if true, or MPI_Gather;
+    MPI_Scatter_c: Iscatter_c(sb, sc, st, rb, rc, rt, root, comm) over comm if true, or MPI_Scatter;
+    MPI_Allgather_c: Iallgather_c(sb, sc, st, rb, rc, rt, comm) over comm if large_of_each(rc, rt, comm), or MPI_Allgather;
+    MPI_Alltoall_c: Ialltoall_c(sb, sc, st, rb, rc, rt, comm) over comm if large_of_each(rc, rt, comm), or MPI_Alltoall;
 }
 
 /// As [`blocking`], for what reduces. With an operation of the program's, the implementation's own call once all ranks
@@ -47,7 +47,7 @@ macro_rules! reducing {
         pub unsafe extern "C" fn $mpi($($argument: Word),*) -> c_int {
             without_large_counts! { [$($small)?] ($($argument),*) }
             if !is_of_the_program($operation) {
-                return begun_and_ended!($begin($($argument),*) if $long);
+                return begun_and_ended!($begin($($argument),*) over $comm if $long);
             }
             let code = if $refused { SUCCESS } else { gather($comm) };
             if code != SUCCESS {

@@ -71,15 +71,19 @@ pub(crate) fn as_int(count: Word) -> Word {
     if c_int::try_from(count).is_ok() { count } else { usize::MAX }
 }
 
-/// The rest of an entry point without a status: begins, and waits for the end.
+/// The rest of an entry point without a status: begins, and waits for the end. Of a call of all ranks errors are its
+/// communicator's.
 macro_rules! begun_and_ended {
-    ($begin:ident($($argument:ident),*) if $long:expr) => {{
+    ($begin:ident($($argument:ident),*) $(over $comm:ident)? if $long:expr) => {{
         static KIND: $crate::soon::Kind = $crate::soon::Kind::new();
         let mut request: $crate::abi::RequestBytes = [0];
         let begin = $crate::abi::pmpi!($begin: fn($($crate::entries::word_for!($argument),)* $crate::abi::Word));
         // SAFETY: the caller's arguments, and a place for the request.
         match unsafe { begin($($argument,)* $crate::abi::word(request.as_mut_ptr())) } {
-            $crate::abi::SUCCESS => $crate::soon::finish(&KIND, &mut request, None, || $long),
+            $crate::abi::SUCCESS => {
+                let [over, ..] = [$(Some($comm),)? None];
+                $crate::told::finish(over, &KIND, &mut request, || $long)
+            }
             error => error,
         }
     }};
@@ -87,17 +91,17 @@ macro_rules! begun_and_ended {
 pub(crate) use begun_and_ended;
 
 /// `blocking!(MPI_Send: Isend(buffer, count, …) if …);` makes an entry point of a call that begins `PMPI_Isend` of the
-/// same arguments and waits for its end. The condition says, where it must wait, whether it is long
-/// ([`lengths`](crate::lengths)).
+/// same arguments and waits for its end; `over comm` where all ranks of that take part. The condition says, where it
+/// must wait, whether it is long ([`lengths`](crate::lengths)).
 macro_rules! blocking {
-    ($($mpi:ident: $begin:ident($($argument:ident),*) if $long:expr $(, or $small:ident)?;)*) => {$(
+    ($($mpi:ident: $begin:ident($($argument:ident),*) $(over $comm:ident)? if $long:expr $(, or $small:ident)?;)*) => {$(
         /// # Safety
         /// As MPI says.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, clippy::too_many_arguments)]
         pub unsafe extern "C" fn $mpi($($argument: $crate::abi::Word),*) -> std::ffi::c_int {
             $crate::entries::without_large_counts! { [$($small)?] ($($argument),*) }
-            $crate::entries::begun_and_ended!($begin($($argument),*) if $long)
+            $crate::entries::begun_and_ended!($begin($($argument),*) $(over $comm)? if $long)
         }
         $crate::entries::profiled! { $mpi($($argument),*); }
     )*};

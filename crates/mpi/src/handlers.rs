@@ -3,7 +3,8 @@
 //! `MPI_Recv` calls the handler of its communicator. A test or wait of a request does not know that any more, and
 //! MPICH calls MPI_COMM_WORLD's. While the program has set none elsewhere that is the same: a communicator without one
 //! has that one's. Once it has, a receive on another communicator first finds the message that it is to get: whether
-//! that fits is known then, and the error is told to the right communicator. Open MPI's requests know theirs.
+//! that fits is known then, and the error is told to the right communicator. Open MPI's requests of messages know
+//! theirs; for those of collective calls see [`told`].
 //!
 //! Where several requests are tested at once MPICH tells that handler only that an error stands in a status. So each
 //! request that has ended is tested by a call of its own ([`led`](crate::led)).
@@ -14,6 +15,7 @@ use crate::engine::wait;
 use crate::entries::profiled;
 use crate::lengths::{Needed, bytes_of};
 use crate::soon::{Kind, finish, soon};
+use crate::told;
 use crate::waits::{Single, Wait};
 use crate::world;
 use std::ffi::c_int;
@@ -45,6 +47,7 @@ pub unsafe extern "C" fn MPI_Comm_set_errhandler(comm: Word, handler: Word) -> c
             fatal.push(abi().handle(comm));
         }
     }
+    let _setting = told::handler_is_set();
     // SAFETY: the caller's arguments.
     unsafe { pmpi!(Comm_set_errhandler: fn(Word, Word))(comm, handler) }
 }

@@ -11,7 +11,7 @@
 //! MPI's do ([`abi`]). All ranks of a program must use it or none: collective calls that block do not match those that
 //! do not.
 //!
-//! Reading order: [`abi`], [`waits`], [`engine`], [`led`], [`idle`], [`soon`], [`entries`], [`messages`],
+//! Reading order: [`abi`], [`waits`], [`engine`], [`led`], [`idle`], [`soon`], [`told`], [`entries`], [`messages`],
 //! [`completion`], [`collective`], [`gathered`], [`refusals`], [`channel`], [`known`], [`turns`], [`neighbours`],
 //! [`operations`], [`lengths`], [`begun`], [`handlers`], [`world`].
 
@@ -34,6 +34,7 @@ mod neighbours;
 mod operations;
 mod refusals;
 mod soon;
+mod told;
 mod turns;
 mod uncancelled;
 mod waits;

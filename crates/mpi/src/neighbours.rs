@@ -11,7 +11,8 @@
 use crate::abi::{RequestBytes, SUCCESS, UNDEFINED, Word, is_open_mpi, pmpi, word};
 use crate::entries::{profiled, without_large_counts, word_for};
 use crate::gathered::gather;
-use crate::soon::{Kind, finish};
+use crate::soon::Kind;
+use crate::told;
 use std::ffi::c_int;
 
 /// Open MPI's `MPI_CART`.
@@ -72,7 +73,7 @@ macro_rules! neighbours {
                     let begin = pmpi!($begin: fn($(word_for!($argument),)* Word, Word));
                     // SAFETY: the caller's arguments, and a place for the request.
                     return match unsafe { begin($($argument,)* comm, word(request.as_mut_ptr())) } {
-                        SUCCESS => finish(&KIND, &mut request, None, || true),
+                        SUCCESS => told::finish(Some(comm), &KIND, &mut request, || true),
                         error => error,
                     };
                 }

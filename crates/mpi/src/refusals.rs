@@ -31,7 +31,7 @@ pub fn shape(comm: Word) -> Result<(c_int, bool), c_int> {
     let told = |code: c_int| if code == SUCCESS { Ok(()) } else { Err(code) };
     // SAFETY: the caller's communicator, and a place for the answer.
     told(unsafe { pmpi!(Comm_size: fn(Word, Word))(comm, word(&raw mut ranks)) })?;
-    // SAFETY: as above.
+    // SAFETY: the caller's communicator, and a place for the answer.
     told(unsafe { pmpi!(Comm_test_inter: fn(Word, Word))(comm, word(&raw mut inter)) })?;
     Ok((ranks, inter != 0))
 }

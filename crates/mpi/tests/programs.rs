@@ -415,7 +415,7 @@ fn calls_with_large_counts_are_there_in_each_mpi() {
     }
 }
 
-/// Each communicator's own, though a request does not know which it is of (MPICH).
+/// Each communicator's own, though requests do not know which it is of (MPICH's, Open MPI's of collective calls).
 #[test]
 fn handlers_of_errors_are_those_of_the_calls_communicator() {
     for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {

@@ -1,0 +1,85 @@
+//! To whom Open MPI's collective calls tell an error: their communicator's handler.
+//!
+//! Their requests do not know their communicator, and a test calls MPI_COMM_WORLD's handler. Once the program has set a
+//! handler anywhere, such a call asks for its request's status, which calls none, and tells its communicator's itself.
+//! (The status does not say with which error: the test that ends the request does, with no handler on MPI_COMM_WORLD.)
+
+use crate::abi::{self, RequestBytes, StatusBytes, Word, abi, is_open_mpi, pmpi, word};
+use crate::engine::wait;
+use crate::lengths::Needed;
+use crate::soon::{self, Kind};
+use crate::waits::Wait;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+/// A handler has been set.
+static SET: AtomicBool = AtomicBool::new(false);
+/// Who sets a handler, or has set one for a call.
+static SETTING: Mutex<()> = Mutex::new(());
+
+/// The program sets a handler, while it has what is answered.
+pub fn handler_is_set() -> MutexGuard<'static, ()> {
+    // Relaxed: who calls has seen its handler set, or does not care.
+    SET.store(true, Ordering::Relaxed);
+    SETTING.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// Makes a call of Open MPI's whose errors its handler of MPI_COMM_WORLD is not to see. It sees none of other threads'
+/// meanwhile, either: so only one that ends at once.
+fn quietly(call: impl FnOnce() -> c_int) -> c_int {
+    let _setting = SETTING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    static PLACES: OnceLock<[Word; 2]> = OnceLock::new();
+    let [world, none] = *PLACES.get_or_init(|| [abi::comm_world(), abi::errors_return()]);
+    let mut before: Word = 0;
+    let set = pmpi!(Comm_set_errhandler: fn(Word, Word));
+    // SAFETY: a communicator that lasts, and a place for its handler, which is set again and given back.
+    unsafe {
+        pmpi!(Comm_get_errhandler: fn(Word, Word))(world, word(&raw mut before));
+        set(world, none);
+        let code = call();
+        set(world, before);
+        pmpi!(Errhandler_free: fn(Word))(word(&raw mut before));
+        code
+    }
+}
+
+/// Waits for a request that was begun just now, of a call of all ranks of this communicator if there is one. Whether it
+/// is long is asked where it has not ended soon.
+pub fn finish(over: Option<Word>, kind: &Kind, request: &mut RequestBytes, long: impl FnOnce() -> bool) -> c_int {
+    match over {
+        // Relaxed: as above.
+        Some(comm) if is_open_mpi() && SET.load(Ordering::Relaxed) => finish_and_tell(comm, kind, request, long),
+        _ => soon::finish(kind, request, None, long),
+    }
+}
+
+/// The same where the communicator's handler is to be told.
+fn finish_and_tell(comm: Word, kind: &Kind, request: &mut RequestBytes, long: impl FnOnce() -> bool) -> c_int {
+    let mut status: StatusBytes = [0; 4];
+    let handle = request[0] as Word;
+    let ask = pmpi!(Request_get_status: fn(Word, Word, Word));
+    let mut question = || {
+        let mut flag: c_int = 0;
+        // SAFETY: a request that has not been freed, and places for the answers.
+        let code = unsafe { ask(handle, word(&raw mut flag), word(status.as_mut_ptr())) };
+        (flag != 0 || code != abi::SUCCESS).then_some(code)
+    };
+    let code = soon::soon(kind, &mut question).unwrap_or_else(|| {
+        let _needed = long().then(Needed::begin);
+        wait(Wait::Until(&mut question))
+    });
+    if code != abi::SUCCESS {
+        return code;
+    }
+    let error = quietly(|| {
+        let mut flag: c_int = 0;
+        // SAFETY: the request, which has ended, and places for the answers.
+        unsafe { pmpi!(Test: fn(Word, Word, Word))(word(request.as_mut_ptr()), word(&raw mut flag), abi().ignore) }
+    });
+    if error != abi::SUCCESS {
+        // SAFETY: the caller's communicator.
+        unsafe { pmpi!(Comm_call_errhandler: fn(Word, Word))(comm, error as Word) };
+    }
+    error
+}
