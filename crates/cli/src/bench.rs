@@ -8,6 +8,7 @@ mod quantum;
 mod quick;
 
 use crate::output::{Output, print};
+use crate::screen::Line;
 use clap::{Args, ValueEnum};
 use raddle_bench::catalogue::{self, Case};
 use raddle_bench::harness::{self, Contestant, Event, Plan, Progress, Results};
@@ -17,7 +18,7 @@ use raddle_bench::report::{self, About, Row};
 use raddle_bench::runtimes::{self, Programs, RUNTIMES, Runtime, Source};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -422,29 +423,19 @@ fn command_line() -> String {
     std::iter::once("raddle".to_string()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// The progress on the standard error: one line that is rewritten on a terminal, a new line at most every five seconds
-/// elsewhere.
-struct Meter {
-    terminal: bool,
-    last: Option<Instant>,
-}
+/// The progress on the standard error.
+struct Meter(Line);
 
 impl Meter {
     fn new() -> Meter {
-        Meter { terminal: crate::screen::is_screen(&std::io::stderr()), last: None }
+        Meter(Line::new())
     }
 
     fn show(&mut self, event: &Event) {
         let Event::Starts(progress) = event else { return };
         let Progress { case, contestant, round, done, total, left } = progress;
         let left = left.map_or_else(String::new, |left| format!(", {} left", duration(left)));
-        let text = format!("[{done}/{total}] {case}: {contestant}, round {round}{left}");
-        if self.terminal {
-            eprint!("{}", crate::screen::in_place(&text));
-        } else if self.last.is_none_or(|last| last.elapsed() >= Duration::from_secs(5)) {
-            self.last = Some(Instant::now());
-            eprintln!("{text}");
-        }
+        self.0.show_step(&format!("[{done}/{total}] {case}: {contestant}, round {round}{left}"));
     }
 
     fn line(&mut self, text: &str) {
@@ -452,10 +443,8 @@ impl Meter {
         eprintln!("{text}");
     }
 
-    fn clear(&self) {
-        if self.terminal {
-            eprint!("\r\x1b[K");
-        }
+    fn clear(&mut self) {
+        self.0.clear();
     }
 }
 

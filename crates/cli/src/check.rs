@@ -4,9 +4,10 @@
 //! program without the rest.
 
 use crate::numbers::{ANY, SOME, whole};
+use crate::screen::Line;
 use clap::{Args, ValueEnum};
 use raddle_sim::check::{
-    self, Failure, MOST_PROCESSORS, MOST_THREADS, Plan, Progress, Report, SCENARIOS, Scenario, Subject, Token, Tried,
+    self, Failure, MOST_PROCESSORS, MOST_THREADS, Plan, Report, SCENARIOS, Scenario, Subject, Token, Tried,
 };
 use raddle_sim::watch::{STUCK_AFTER, Watchdog};
 use serde_json::{Value, json};
@@ -89,10 +90,10 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
     }
     let plan = plan(options)?;
     let start = Instant::now();
-    let mut line = Line { shown: crate::screen::is_screen(&std::io::stderr()), start, last: None };
+    let mut line = Line::of_what_may_be_short();
     let report = check::check(&subject, &plan, &mut |progress| {
         watch.now(format!("{} in {progress}", subject.name));
-        line.show(progress);
+        line.show(|| format!("{:>4} s  {progress}", start.elapsed().as_secs()));
     });
     watch.end();
     line.clear();
@@ -153,30 +154,6 @@ fn scenarios(names: &str) -> Result<Vec<&'static Scenario>, String> {
         })
     };
     names.split(',').map(one).collect()
-}
-
-/// The line that says how far it is.
-struct Line {
-    shown: bool,
-    start: Instant,
-    last: Option<Instant>,
-}
-
-impl Line {
-    fn show(&mut self, progress: &Progress) {
-        if !self.shown || self.last.is_some_and(|last| last.elapsed() < Duration::from_millis(200)) {
-            return;
-        }
-        self.last = Some(Instant::now());
-        let seconds = self.start.elapsed().as_secs();
-        eprint!("{}", crate::screen::in_place(&format!("{seconds:>4} s  {progress}")));
-    }
-
-    fn clear(&self) {
-        if self.last.is_some() {
-            eprint!("\r\x1b[K");
-        }
-    }
 }
 
 /// What replays a failure: one command.

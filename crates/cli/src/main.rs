@@ -25,6 +25,7 @@ mod trace;
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Lightweight threads: run programs on them, measure them, check their schedulers, and see what this machine offers
@@ -81,6 +82,14 @@ fn refused(mut error: clap::Error) -> ! {
         let meant = raddle_bench::catalogue::similar(&unknown.to_string(), &names);
         if !meant.is_empty() {
             eprintln!("raddle: {}", meant.trim_end());
+        }
+    }
+    if !error.use_stderr() {
+        // Help, or the version, that was asked for.
+        let written = error.print().and_then(|()| std::io::stdout().flush());
+        if let Err(why) = output::unless_closed(written) {
+            eprintln!("raddle: cannot write: {why}");
+            std::process::exit(2);
         }
     }
     error.exit()

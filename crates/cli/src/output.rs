@@ -124,7 +124,8 @@ pub fn remark(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-fn unless_closed(result: io::Result<()>) -> io::Result<()> {
+/// A reader that closed its end early is no error.
+pub fn unless_closed(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|why| if why.kind() == ErrorKind::BrokenPipe { Ok(()) } else { Err(why) })
 }
 

@@ -1,6 +1,8 @@
 //! What is known of the terminal: whether what is shown can be written over, and how much it takes.
 
+use std::io::{Write as _, stderr};
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 
 /// Lines of help longer than this are hard to read, however wide the terminal is.
 pub const HELP_COLUMNS: usize = 100;
@@ -16,11 +18,67 @@ pub fn size(stream: impl AsFd) -> Option<(usize, usize)> {
     (size.ws_row > 1 && size.ws_col > 1).then(|| (size.ws_row.into(), size.ws_col.into()))
 }
 
-/// What puts a line of progress in the place of the one before. A longer one than the terminal is wide would leave its
-/// first part there.
-pub fn in_place(text: &str) -> String {
-    let columns = size(std::io::stderr()).map_or(80, |(_, columns)| columns);
-    format!("\r\x1b[K{}", cut(text, columns))
+/// How often a line of progress is written again in its place, and how often a new one comes where lines stay.
+const REWRITTEN_EVERY: Duration = Duration::from_millis(200);
+const TOLD_EVERY: Duration = Duration::from_secs(5);
+
+/// How far a command is, on the standard error: one line that is written again in its place on a terminal; a new line
+/// every five seconds in a file or a pipe.
+pub struct Line {
+    /// It is written again in its place.
+    pub is_screen: bool,
+    last: Option<Instant>,
+    stands: bool,
+}
+
+impl Line {
+    /// The first line comes at once.
+    pub fn new() -> Line {
+        Line { is_screen: is_screen(&stderr()), last: None, stands: false }
+    }
+
+    /// In a file or a pipe the first line comes after five seconds: of what may be over by then.
+    pub fn of_what_may_be_short() -> Line {
+        let line = Line::new();
+        Line { last: (!line.is_screen).then(Instant::now), ..line }
+    }
+
+    /// Shows it, unless the last one was too short a time ago.
+    pub fn show(&mut self, text: impl FnOnce() -> String) {
+        let every = if self.is_screen { REWRITTEN_EVERY } else { TOLD_EVERY };
+        if self.last.is_none_or(|last| last.elapsed() >= every) {
+            self.put(&text());
+        }
+    }
+
+    /// Shows it on a terminal however short a time ago the last one was: of steps that take long.
+    pub fn show_step(&mut self, text: &str) {
+        if self.is_screen { self.put(text) } else { self.show(|| text.into()) }
+    }
+
+    fn put(&mut self, text: &str) {
+        self.last = Some(Instant::now());
+        if self.is_screen {
+            self.stands = true;
+            // A longer one than the terminal is wide would leave its first part there.
+            let columns = size(stderr()).map_or(80, |(_, columns)| columns);
+            told(&format!("\r\x1b[K{}", cut(text, columns)));
+        } else {
+            told(&format!("{text}\n"));
+        }
+    }
+
+    /// Takes it off the terminal, for what is to stay there.
+    pub fn clear(&mut self) {
+        if std::mem::take(&mut self.stands) {
+            told("\r\x1b[K");
+        }
+    }
+}
+
+/// That nobody can read it is no reason to end.
+fn told(text: &str) {
+    _ = stderr().write_all(text.as_bytes());
 }
 
 fn cut(text: &str, columns: usize) -> String {

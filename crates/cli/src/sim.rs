@@ -6,15 +6,17 @@ mod report;
 mod shards;
 
 use crate::output::{Output, print};
+use crate::screen::Line;
 use clap::{Args, Subcommand, ValueEnum};
 use raddle_sim::cost::{Costs, PRESETS};
 use raddle_sim::report::{self as rows, Row};
 use raddle_sim::simulate::{MOST_CORES, Plan, simulate};
 use raddle_sim::watch::{STUCK_AFTER, Watchdog};
 use raddle_sim::workloads::{Arguments, WORKLOADS, Workload};
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -209,13 +211,12 @@ fn in_parts(options: &Options, plans: Vec<Plan>) -> Result<ExitCode, String> {
 
 /// Simulates those of these numbers, and shows where it is if anybody looks.
 fn each(plans: Vec<Plan>, chosen: Vec<usize>, mut done: impl FnMut(usize, Row)) {
-    let show = crate::screen::is_screen(&std::io::stderr());
+    let line = Arc::new(Mutex::new(Line::of_what_may_be_short()));
     let all = chosen.len();
+    let shown = line.clone();
     let watch = Watchdog::start(STUCK_AFTER, move |what, steps| {
-        if show {
-            eprint!("{}", crate::screen::in_place(&format!("{what}, {} million steps", steps / 1_000_000)));
-            let _ = std::io::stderr().flush();
-        }
+        let mut line = shown.lock().unwrap_or_else(PoisonError::into_inner);
+        line.show(|| format!("{what}, {} million steps", steps / 1_000_000));
     });
     let mut plans: Vec<Option<Plan>> = plans.into_iter().map(Some).collect();
     for (index, number) in chosen.into_iter().enumerate() {
@@ -229,15 +230,11 @@ fn each(plans: Vec<Plan>, chosen: Vec<usize>, mut done: impl FnMut(usize, Row)) 
             plan.cores
         ));
         let result = simulate(&plan);
-        if show {
-            eprint!("\r\x1b[K");
-        }
+        line.lock().unwrap_or_else(PoisonError::into_inner).clear();
         done(number, (plan, result));
     }
     watch.end();
-    if show {
-        eprint!("\r\x1b[K");
-    }
+    line.lock().unwrap_or_else(PoisonError::into_inner).clear();
 }
 
 fn command_line() -> String {

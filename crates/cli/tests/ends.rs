@@ -98,3 +98,18 @@ fn a_remark_that_cannot_be_written_ends_nothing() {
         }
     }
 }
+
+/// What was asked for and cannot be written is an error; that a reader has gone is none.
+#[test]
+fn help_that_cannot_be_written_is_an_error() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let closed = std::io::pipe().unwrap().1;
+    for words in [&["--help"][..], &["check", "--help"], &["--version"]] {
+        for (output, status) in
+            [(Stdio::from(full.try_clone().unwrap()), 2), (Stdio::from(closed.try_clone().unwrap()), 0)]
+        {
+            let output = Command::new(env!("CARGO_BIN_EXE_raddle")).args(words).stdout(output).output().unwrap();
+            assert_eq!(output.status.code(), Some(status), "{words:?}: {output:?}");
+        }
+    }
+}

@@ -61,7 +61,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         let plan =
             Plan { cases, contestants: contestants.clone(), rounds: options.rounds, repeat: options.repeat, until };
         let done = harness::run(&plan, &mut |event| {
-            if meter.terminal {
+            if meter.0.is_screen {
                 meter.show(&event);
             }
             let Event::Done(rows) = event else { return };

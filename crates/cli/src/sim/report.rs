@@ -2,6 +2,7 @@
 
 use super::{Format, command_line};
 use crate::output::Output;
+use crate::screen::Line;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use raddle_report::Circumstances;
@@ -9,13 +10,9 @@ use raddle_sim::claims::{self, Scale};
 use raddle_sim::papers::{self, PAPERS, Paper, Size};
 use raddle_sim::watch::{STUCK_AFTER, Watchdog};
 use raddle_sim::workloads::number;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
-
-/// How often a line says how far it is, where no terminal shows it all the time.
-const TOLD_EVERY: Duration = Duration::from_secs(5);
+use std::time::Instant;
 
 /// What to run, and how to show it.
 #[derive(Args)]
@@ -71,30 +68,20 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
         refuse(options, paper)?;
     }
     let output = Output::claim(options.out.as_deref())?;
-    let show = crate::screen::is_screen(&std::io::stderr());
     let watch = Watchdog::start(STUCK_AFTER, |_, _| ());
-    let (begun, mut told) = (Instant::now(), None::<Instant>);
+    let (begun, mut shown) = (Instant::now(), Line::new());
     let mut progress = |number: usize, all: usize, what: &str| {
         let seconds = begun.elapsed().as_secs();
         let line = format!("[{number} of {all}] {what}, after {seconds} s");
         watch.now(line.clone());
-        if show {
-            eprint!("{}", crate::screen::in_place(&line));
-            let _ = std::io::stderr().flush();
-        } else if told.is_none_or(|told| told.elapsed() >= TOLD_EVERY) {
-            // In a file or a pipe each line stays.
-            told = Some(Instant::now());
-            eprintln!("{line}");
-        }
+        shown.show_step(&line);
     };
     let text = match paper {
         None => schedulers(options, &output, &mut progress)?,
         Some(paper) => other(paper, options.format(), &output, &mut progress)?,
     };
     watch.end();
-    if show {
-        eprint!("\r\x1b[K");
-    }
+    shown.clear();
     output.write(&text)?;
     Ok(ExitCode::SUCCESS)
 }
