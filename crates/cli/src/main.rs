@@ -1,11 +1,8 @@
 //! The command `raddle`. One file per subcommand; this one only picks it.
 #![forbid(unsafe_code)]
 
-/// In the place of std's, which panic where the standard error is a file on a full disk, or its reader is gone: what
+/// In the place of std's, which panics where the standard error is a file on a full disk, or its reader is gone: what
 /// the command was asked for goes on without the remark.
-macro_rules! eprint {
-    ($($part:tt)*) => { $crate::output::remark(&format!($($part)*)) };
-}
 macro_rules! eprintln {
     ($($part:tt)*) => { $crate::output::remark(&(format!($($part)*) + "\n")) };
 }
