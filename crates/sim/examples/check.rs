@@ -6,6 +6,7 @@
 mod check;
 #[path = "../../cli/src/numbers.rs"]
 mod numbers;
+#[expect(dead_code, reason = "other parts of the command use the rest of it")]
 #[path = "../../cli/src/screen.rs"]
 mod screen;
 
