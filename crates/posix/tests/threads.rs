@@ -186,6 +186,13 @@ fn a_cancellation_ends_no_wait_that_is_none_of_its_points_and_all_that_are_async
 }
 
 #[test]
+fn asynchronous_cancellation_acts_at_once_on_a_request_that_is_there() {
+    let out = same_as_native("cancel_async.c", &[]);
+    assert!(out.lines().count() == 5 && out.matches("cancelled 1").count() == 5, "{out}");
+    assert_eq!(out.matches("went on to 0").count(), 3, "{out}");
+}
+
+#[test]
 fn the_first_thread_is_joined_with_time_limits_and_cancelled_in_a_handler() {
     let out = same_as_native("join_first.c", &[]);
     assert!(out.contains("cancelled"), "{out}");

@@ -295,7 +295,7 @@ pub unsafe extern "C-unwind" fn pthread_testcancel() {
 }
 
 #[entry]
-pub unsafe extern "C" fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int {
+pub unsafe extern "C-unwind" fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int {
     let Some(me) = Record::current() else {
         return natively!();
     };
@@ -317,6 +317,8 @@ pub unsafe extern "C" fn pthread_setcancelstate(state: c_int, old: *mut c_int) -
         // SAFETY: the caller's place for it.
         unsafe { *old = if was { c::PTHREAD_CANCEL_DISABLE } else { c::PTHREAD_CANCEL_ENABLE } };
     }
+    // A request that came meanwhile, where it is asynchronous: at once.
+    asynchronous_point(|| {});
     0
 }
 
