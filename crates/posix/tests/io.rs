@@ -264,6 +264,17 @@ fn who_waits_for_a_descriptor_waits_on_when_it_is_closed() {
     }
 }
 
+/// A copy to its own number, and one that is refused; in handlers, too, where nobody can be handed over.
+#[test]
+fn who_waits_for_a_descriptor_waits_on_when_no_copy_takes_its_place() {
+    let program = common::compile("io_dup_same.c", &[]);
+    let native = common::native(&program, &[]).well();
+    assert_eq!(native.matches("read 10 of 10").count(), 14, "{native}");
+    for processors in ["1", "3"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+    }
+}
+
 /// Numbers that live again, other names, flags that others set, and readings that end short. (One of the waits is found
 /// by the audit only, after a second or two.)
 #[test]

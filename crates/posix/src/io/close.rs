@@ -33,12 +33,22 @@ fn ending(descriptor: c_int, end: impl FnOnce() -> c_int) -> c_int {
 #[entry]
 pub unsafe extern "C-unwind" fn dup2(old: c_int, new: c_int) -> c_int {
     let dup2 = || natively!();
-    if old == new { dup2() } else { ending(new, dup2) }
+    if replaces(old, new, 0) { ending(new, dup2) } else { dup2() }
 }
 
 #[entry]
 pub unsafe extern "C-unwind" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
-    ending(new, || natively!())
+    let dup3 = || natively!();
+    if replaces(old, new, flags) { ending(new, dup3) } else { dup3() }
+}
+
+/// Whether a copy of `old` takes the place of what `new` stands for. Where none is made, who waits for that waits on.
+fn replaces(old: c_int, new: c_int, flags: c_int) -> bool {
+    // SAFETY: asks for flags.
+    let is_open = |descriptor: c_int| unsafe {
+        system_call(c::SYS_fcntl, [descriptor as usize, c::F_GETFD as usize, 0, 0, 0, 0]) >= 0
+    };
+    old != new && flags & !c::O_CLOEXEC == 0 && (!raddle::io::was_awaited(new) || is_open(old))
 }
 
 #[entry]
@@ -46,7 +56,8 @@ pub unsafe extern "C-unwind" fn close_range(first: c_uint, last: c_uint, flags: 
     let arguments = [first as usize, last as usize, flags as usize, 0, 0, 0];
     // SAFETY: closes what the caller wants closed.
     let close = || unsafe { system_call(c::SYS_close_range, arguments) };
-    let leaves_them = flags & c::CLOSE_RANGE_CLOEXEC as c_int != 0 || crate::process::vfork::is_child();
+    // With flags that it does not know the kernel closes none.
+    let leaves_them = flags & !(c::CLOSE_RANGE_UNSHARE as c_int) != 0 || crate::process::vfork::is_child();
     if first > last || leaves_them || raddle::drop_in::is_inside() {
         return answer(close()) as c_int;
     }
