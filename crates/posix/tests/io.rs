@@ -264,6 +264,29 @@ fn who_waits_for_a_descriptor_waits_on_when_it_is_closed() {
     }
 }
 
+#[test]
+fn a_reader_that_goes_away_in_the_middle_is_told_as_natively() {
+    let program = common::compile("io_broken.c", &[]);
+    let native = common::native(&program, &[]).well();
+    assert!(
+        native.lines().count() == 8 && native.matches("a part 1, signals 0, then -1 EPIPE").count() == 7,
+        "{native}"
+    );
+    for processors in ["1", "3"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+    }
+}
+
+#[test]
+fn urgent_data_ends_waits_for_it() {
+    let program = common::compile("io_urgent.c", &[]);
+    let native = common::native(&program, &[]).well();
+    assert_eq!(native.matches(": 1, urgent 1, other 0").count(), 6, "{native}");
+    for processors in ["1", "3"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+    }
+}
+
 /// A copy to its own number, and one that is refused; in handlers, too, where nobody can be handed over.
 #[test]
 fn who_waits_for_a_descriptor_waits_on_when_no_copy_takes_its_place() {

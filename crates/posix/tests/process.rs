@@ -231,6 +231,24 @@ fn handlers_of_faults_are_left_by_exceptions_jumps_and_ends() {
     }
 }
 
+/// Our settings are left out where there is no room for them beside the program's own environment, and one line says
+/// so.
+#[test]
+fn a_program_replaces_itself_with_as_much_in_its_environment_as_natively() {
+    let program = common::compile("exec_large.c", &[]);
+    for way in ["execve", "execvpe", "execv", "fexecve"] {
+        let most = common::native(&program, &[way]).well();
+        for who in [&[][..], &["thread"]] {
+            let arguments = [&[way, most.trim()], who].concat();
+            let native = common::native(&program, &arguments).well();
+            assert_eq!(native, "a byte more: E2BIG\nreplaced, filled 1, beside that 0\n");
+            let ours = common::drop_in(&program, &arguments, &[("RADDLE_PROCESSORS", "1")]);
+            assert!(ours.err.contains("too much for its environment"), "{ours:?}");
+            assert_eq!(ours.well(), native, "{arguments:?}");
+        }
+    }
+}
+
 #[test]
 fn a_thread_becomes_a_daemon() {
     let program = common::compile("daemon.c", &[]);

@@ -167,6 +167,12 @@ fn a_futex_wakes_whom_the_bits_mean() {
 }
 
 #[test]
+fn a_wait_on_a_word_is_over_when_its_time_is_by_the_clock_that_was_named() {
+    let out = same_as_native("futex_times.c");
+    assert!(out.matches("ETIMEDOUT, as long as it should 1").count() == 6 && out.lines().count() == 10, "{out}");
+}
+
+#[test]
 fn a_reader_that_gives_way_to_a_writer_is_not_told_that_a_time_is_over() {
     assert_eq!(same_as_native("rwlock_gives_way.c"), "wrong: 0, wrote: 1\n");
 }

@@ -244,6 +244,12 @@ static void sockets(void) {
     for (int i = 0; i < 3; i++) many[i].msg_hdr.msg_iov = &places[i], many[i].msg_hdr.msg_iovlen = 1;
     say("sendmmsg", sendmmsg(b, many, 3, 0));
     say("recvmmsg", recvmmsg(a, many, 3, MSG_WAITFORONE, NULL) >= 1);
+    // One is enough, be it there or yet to come.
+    say("send", send(b, "x", 1, 0));
+    say("recvmmsg of one", recvmmsg(a, many, 3, MSG_WAITFORONE, NULL));
+    writer = begin(write_later, &later);
+    say("recvmmsg of one that comes later", recvmmsg(a, many, 3, MSG_WAITFORONE, NULL));
+    pthread_join(writer, NULL);
     // More than a datagram holds: told by how many were sent, or by an error if none was.
     struct iovec too_much = {much, 100000};
     for (int first = 1; first >= 0; first--) {

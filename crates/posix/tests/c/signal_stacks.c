@@ -131,6 +131,21 @@ static void *thread(void *unused) {
     return NULL;
 }
 
+// The smallest one that is taken, and ways to set one.
+static void *sizes(void *unused) {
+    static char room[4096];
+    static const int ways[] = {0, SS_ONSTACK, SS_DISABLE, SS_ONSTACK | SS_DISABLE, 8};
+    stack_t now;
+    for (size_t size = 2046; size <= 2049; size++)
+        for (unsigned i = 0; i < sizeof ways / sizeof *ways; i++) {
+            stack_t one = {.ss_sp = room, .ss_size = size, .ss_flags = ways[i]};
+            int result = sigaltstack(&one, NULL), error = errno;
+            sigaltstack(NULL, &now);
+            printf("%zu bytes, way %d: %s, then %zu, %d\n", size, ways[i], result ? strerrorname_np(error) : "set", now.ss_size, now.ss_flags);
+        }
+    return unused;
+}
+
 static int told(pthread_t id, size_t *size, size_t *guard) {
     pthread_attr_t attributes;
     int inherits, policy;
@@ -199,6 +214,8 @@ int main(void) {
         pthread_join(id, &result);
         printf("ended on it: %ld\n", (long)result);
     }
+    pthread_create(&id, NULL, sizes, NULL);
+    pthread_join(id, NULL);
     // In an order in which the C library has no stack at hand that it would take for another size.
     create("a small one", 100000, 65536, 0);
     create("an odd one", 300001, 0, 0);

@@ -90,6 +90,16 @@ static void *waits(void *unused) {
     SAY(pthread_mutex_trylock(&m));
     SAY(pthread_mutex_unlock(&m));
     SAY(pthread_cond_timedwait(&real, &checking, &p));
+    // Of a mutex that the caller does not hold: nobody uses it for that.
+    pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP, *not_held[] = {&checking, &recursive};
+    for (int i = 0; i < 2; i++) {
+        SAY(pthread_cond_wait(&real, not_held[i]));
+        SAY(pthread_cond_timedwait(&real, not_held[i], &r));
+        SAY(pthread_cond_clockwait(&real, not_held[i], CLOCK_MONOTONIC, &mo));
+        SAY(pthread_mutex_lock(not_held[i]));
+        SAY(pthread_mutex_unlock(not_held[i]));
+        SAY(pthread_mutex_destroy(not_held[i]));
+    }
     SAY(pthread_cond_signal(&real));
     SAY(pthread_cond_broadcast(&mono));
     SAY(pthread_cond_signal(&shared));
