@@ -92,6 +92,16 @@ static void ends_of_readings(void) {
     close(c[0]);
 }
 
+static void *sets_in_a_child(void *descriptor) {
+    pid_t child = fork();
+    if (child == 0) {
+        fcntl(*(int *)descriptor, F_SETFL, O_NONBLOCK);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    return NULL;
+}
+
 static void flags(void) {
     int c[2], on = 1, off = 0;
     char buffer[100];
@@ -107,12 +117,10 @@ static void flags(void) {
     fcntl(c[0], F_SETFL, 0);
     close(c[0]);
     say("under the other name", read_later(other, c[1], "message"));
-    pid_t child = fork();
-    if (child == 0) {
-        fcntl(other, F_SETFL, O_NONBLOCK);
-        _exit(0);
-    }
-    waitpid(child, NULL, 0);
+    // Another thread forks: that one is left to the kernel from then on.
+    pthread_t forks;
+    if (pthread_create(&forks, NULL, sets_in_a_child, &other)) abort();
+    pthread_join(forks, NULL);
     say("made non-blocking by a child", read(other, buffer, sizeof buffer));
     close(other);
     close(c[1]);

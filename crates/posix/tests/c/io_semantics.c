@@ -454,25 +454,43 @@ static void *exit_later(void *argument) {
     return NULL;
 }
 
+struct forked {
+    int status;
+    pid_t child;
+};
+static void *forks(void *argument) {
+    struct forked *forked = argument;
+    forked->child = fork();
+    if (forked->child == 0) {
+        if (forked->status < 0) execl("/bin/sleep", "sleep", "1000", NULL);
+        _exit(forked->status);
+    }
+    return NULL;
+}
+// A child of another thread's, that ends with this status, or sleeps: who forks is left to the kernel from then on.
+static pid_t a_child(int status) {
+    struct forked forked = {status, 0};
+    pthread_join(begin(forks, &forked), NULL);
+    return forked.child;
+}
+
 static void children(void) {
     int status;
-    pid_t child = fork();
-    if (child == 0) _exit(7);
+    pid_t child = a_child(7);
     say("waitpid", waitpid(child, &status, 0) == child);
     say("status", WEXITSTATUS(status));
-    child = fork();
-    if (child == 0) {
-        execl("/bin/sleep", "sleep", "1000", NULL);
-        _exit(1);
-    }
+    child = a_child(-1);
     say("not yet", waitpid(child, &status, WNOHANG));
     pthread_t killer = begin(exit_later, (void *)(long)child);
     siginfo_t info = {0};
     say("waitid", waitid(P_PID, child, &info, WEXITED));
     say("killed by", info.si_status);
     pthread_join(killer, NULL);
-    child = fork();
-    if (child == 0) _exit(3);
+    child = a_child(-1);
+    killer = begin(exit_later, (void *)(long)child);
+    say("waitpid, later", waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+    pthread_join(killer, NULL);
+    child = a_child(3);
     say("wait for any", waitpid(-1, &status, 0) == child);
     say("no child", waitpid(child, &status, 0));
 }
