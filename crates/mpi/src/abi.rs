@@ -352,6 +352,11 @@ pub fn errors_return() -> Word {
     constant(c"ompi_mpi_errors_return", 0)
 }
 
+/// Open MPI's `MPI_ERRHANDLER_NULL`.
+pub fn errhandler_null() -> Word {
+    constant(c"ompi_mpi_errhandler_null", 0)
+}
+
 /// `MPI_COMM_NULL`.
 pub fn comm_null() -> Word {
     constant(c"ompi_mpi_comm_null", abi().comm_null)

@@ -13,7 +13,7 @@ use crate::entries::{begun_and_ended, blocking, profiled, without_large_counts, 
 use crate::gathered::gather;
 use crate::lengths::{large_of_each, message, of_each, whole};
 use crate::operations::is_of_the_program;
-use crate::refusals::{reduction, reduction_to, scattered_reduction};
+use crate::refusals::{is_between_two, reduction, reduction_to, scattered_reduction};
 use std::ffi::c_int;
 
 blocking! {
@@ -36,17 +36,18 @@ blocking! {
 }
 
 /// As [`blocking`], for what reduces. With an operation of the program's, the implementation's own call once all ranks
-/// have come ([`operations`](crate::operations)).
+/// have come ([`operations`](crate::operations)); between two groups, too, where ranks that take no part need not pass
+/// the operation.
 macro_rules! reducing {
     ($($mpi:ident $itself:ident: $begin:ident($($argument:ident),*) by $operation:ident over $comm:ident
-        unless $refused:expr, if $long:expr $(, or $small:ident)?;)*) => {$(
+        $(or if $itself_if:expr,)? unless $refused:expr, if $long:expr $(, or $small:ident)?;)*) => {$(
         /// # Safety
         /// As MPI says.
         #[unsafe(no_mangle)]
         #[allow(non_snake_case, clippy::too_many_arguments)]
         pub unsafe extern "C" fn $mpi($($argument: Word),*) -> c_int {
             without_large_counts! { [$($small)?] ($($argument),*) }
-            if !is_of_the_program($operation) {
+            if !(is_of_the_program($operation) $(|| $itself_if)?) {
                 return begun_and_ended!($begin($($argument),*) over $comm if $long);
             }
             let code = if $refused { SUCCESS } else { gather($comm) };
@@ -62,7 +63,7 @@ macro_rules! reducing {
 
 reducing! {
     MPI_Reduce Reduce: Ireduce(sb, rb, count, datatype, op, root, comm) by op over comm
-        unless reduction_to(comm, root, count, datatype), if message(count, datatype);
+        or if is_between_two(comm), unless reduction_to(comm, root, count, datatype), if message(count, datatype);
     MPI_Allreduce Allreduce: Iallreduce(sb, rb, count, datatype, op, comm) by op over comm
         unless reduction(count, datatype), if message(count, datatype);
     MPI_Reduce_scatter Reduce_scatter: Ireduce_scatter(sb, rb, counts, datatype, op, comm) by op over comm
@@ -74,7 +75,7 @@ reducing! {
     MPI_Exscan Exscan: Iexscan(sb, rb, count, datatype, op, comm) by op over comm
         unless reduction(count, datatype), if message(count, datatype);
     MPI_Reduce_c Reduce_c: Ireduce_c(sb, rb, count, datatype, op, root, comm) by op over comm
-        unless reduction_to(comm, root, 0, datatype), if whole(count, datatype), or MPI_Reduce;
+        or if is_between_two(comm), unless reduction_to(comm, root, 0, datatype), if whole(count, datatype), or MPI_Reduce;
     MPI_Allreduce_c Allreduce_c: Iallreduce_c(sb, rb, count, datatype, op, comm) by op over comm
         unless reduction(0, datatype), if whole(count, datatype), or MPI_Allreduce;
     MPI_Reduce_scatter_block_c Reduce_scatter_block_c: Ireduce_scatter_block_c(sb, rb, count, datatype, op, comm) by op over comm

@@ -30,7 +30,8 @@ use crate::idle::Idle;
 use crate::led::{ENDED, LEADS, Led, Listed, Question, WAITS, Waiter};
 use crate::lengths;
 use crate::uncancelled::Uncancelled;
-use crate::waits::{Wait, directly};
+use crate::waits::{Wait, by_own_tests, directly};
+use crate::world;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -125,6 +126,18 @@ fn leads() -> bool {
 /// Blocks until what is waited for has ended. The answer is its error code.
 pub fn wait(wait: Wait) -> c_int {
     let _whole = Uncancelled::begin();
+    match wait {
+        Wait::All(singles) if world::tests_are_own() => by_own_tests(singles, None, until),
+        Wait::Several(singles, error) if world::tests_are_own() => by_own_tests(singles, Some(error), until),
+        wait => wait_by_leader(wait),
+    }
+}
+
+fn until(question: &mut dyn FnMut() -> Option<c_int>) -> c_int {
+    wait_by_leader(Wait::Until(question))
+}
+
+fn wait_by_leader(wait: Wait) -> c_int {
     // Relaxed: a counter.
     let others = WAITING.fetch_add(1, Ordering::Relaxed) != 0;
     let alone = (others || ENDS.get().is_some()) && has_turn();

@@ -90,7 +90,7 @@ gathered! {
     MPI_Intercomm_merge Intercomm_merge(comm, high, made) over comm unless refusals::merge(comm), makes made;
     MPI_Cart_create Cart_create(comm, dimensions, sizes, periods, reorder, made)
         over comm unless refusals::cart_create(comm, dimensions, sizes, periods), makes made;
-    MPI_Cart_sub Cart_sub(comm, remain, made) over comm unless refusals::cart_sub(comm, remain), makes made;
+    MPI_Cart_sub Cart_sub(comm, remain, made) over comm unless refusals::cart_sub(comm), makes made;
     MPI_Graph_create Graph_create(comm, nodes, index, edges, reorder, made)
         over comm unless refusals::graph_create(comm, nodes, index, edges), makes made;
     MPI_Dist_graph_create Dist_graph_create(comm, count, sources, degrees, targets, weights, info, reorder, made)

@@ -47,7 +47,7 @@ pub unsafe extern "C" fn MPI_Comm_set_errhandler(comm: Word, handler: Word) -> c
             fatal.push(abi().handle(comm));
         }
     }
-    let _setting = told::handler_is_set();
+    let _setting = told::handler_is_set(comm, handler);
     // SAFETY: the caller's arguments.
     unsafe { pmpi!(Comm_set_errhandler: fn(Word, Word))(comm, handler) }
 }

@@ -22,7 +22,7 @@ pub fn is_of_the_program(operation: Word) -> bool {
 }
 
 /// Whether it is the address of something in a library, or in the program, and not of a block of memory.
-fn is_a_variable(address: Word) -> bool {
+pub fn is_a_variable(address: Word) -> bool {
     /// More than MPI has operations.
     static KNOWN: [AtomicUsize; 32] = [const { AtomicUsize::new(0) }; 32];
     for known in &KNOWN {

@@ -42,7 +42,7 @@ fn of_ranks(comm: Word, is: impl FnOnce(c_int) -> bool) -> bool {
 }
 
 /// Whether it is one between two groups.
-fn is_between_two(comm: Word) -> bool {
+pub fn is_between_two(comm: Word) -> bool {
     !known::is_none(comm) && shape(comm).is_ok_and(|(_, inter)| inter)
 }
 
@@ -82,14 +82,11 @@ pub fn cart_create(comm: Word, dimensions: Word, sizes: Word, periods: Word) -> 
 }
 
 /// What has no shape cannot be cut.
-pub fn cart_sub(comm: Word, remain: Word) -> bool {
-    if known::is_none(comm) || remain == 0 && !is_open_mpi() {
-        return true;
-    }
+pub fn cart_sub(comm: Word) -> bool {
     let mut shape: c_int = 0;
     // SAFETY: the caller's communicator, and a place for the answer.
-    let code = unsafe { pmpi!(Topo_test: fn(Word, Word))(comm, word(&raw mut shape)) };
-    code == SUCCESS && shape == UNDEFINED
+    let mut told = || unsafe { pmpi!(Topo_test: fn(Word, Word))(comm, word(&raw mut shape)) };
+    !known::is_none(comm) && told() == SUCCESS && shape == UNDEFINED
 }
 
 pub fn graph_create(comm: Word, nodes: Word, index: Word, edges: Word) -> bool {
@@ -106,10 +103,14 @@ pub fn graph_create(comm: Word, nodes: Word, index: Word, edges: Word) -> bool {
 
 pub fn dist_graph_create(comm: Word, count: Word, [sources, degrees, targets]: [Word; 3]) -> bool {
     let count = int(count);
-    if count < 0 || count > 0 && [sources, degrees, targets].contains(&0) || is_between_two(comm) {
+    if count < 0 || count > 0 && [sources, degrees].contains(&0) || is_between_two(comm) {
         return true;
     }
     let degrees = ints(degrees, count);
+    // MPICH takes none where there are no targets.
+    if targets == 0 && count > 0 && (is_open_mpi() || degrees.iter().any(|degree| *degree > 0)) {
+        return true;
+    }
     is_open_mpi()
         && of_ranks(comm, |ranks| {
             ints(sources, count).iter().any(is_outside(ranks))
@@ -166,9 +167,9 @@ pub fn reduction(count: Word, datatype: Word) -> bool {
     int(count) < 0 || abi().handle(datatype) == datatype_null()
 }
 
-/// The same to one rank.
+/// The same to one rank. Between two groups a rank that takes no part may pass anything but the root.
 pub fn reduction_to(comm: Word, root: Word, count: Word, datatype: Word) -> bool {
-    reduction(count, datatype) || !is_between_two(comm) && of_ranks(comm, |ranks| int(root) >= ranks)
+    !is_between_two(comm) && (reduction(count, datatype) || of_ranks(comm, |ranks| int(root) >= ranks))
 }
 
 /// The same to each rank, so many of their own.

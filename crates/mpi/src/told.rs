@@ -1,12 +1,13 @@
-//! To whom Open MPI's collective calls tell an error: their communicator's handler.
+//! To whom collective calls tell an error: their communicator's handler.
 //!
-//! Their requests do not know their communicator, and a test calls MPI_COMM_WORLD's handler. Once the program has set a
-//! handler anywhere, such a call asks for its request's status, which calls none, and tells its communicator's itself.
-//! (The status does not say with which error: the test that ends the request does, with no handler on MPI_COMM_WORLD.)
+//! A test of several requests at once calls MPI_COMM_WORLD's with MPICH. With Open MPI any test does: requests of such
+//! calls do not know their communicator. So once the program has set a handler anywhere, such a call asks for its
+//! request's status, which calls none, and ends it by a test of its own: with Open MPI while MPI_COMM_WORLD has no
+//! handler (the status does not say with which error it has failed), and then it tells its communicator's itself.
 
 use crate::abi::{self, RequestBytes, StatusBytes, Word, abi, is_open_mpi, pmpi, word};
 use crate::engine::wait;
-use crate::lengths::Needed;
+use crate::lengths::{Needed, handle};
 use crate::soon::{self, Kind};
 use crate::waits::Wait;
 use std::ffi::c_int;
@@ -15,14 +16,16 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// A handler has been set.
 static SET: AtomicBool = AtomicBool::new(false);
-/// Who sets a handler, or has set one for a call.
+/// Who sets MPI_COMM_WORLD's handler, or has set it for a call.
 static SETTING: Mutex<()> = Mutex::new(());
 
-/// The program sets a handler, while it has what is answered.
-pub fn handler_is_set() -> MutexGuard<'static, ()> {
+/// The program sets a handler: MPI_COMM_WORLD's, while it has what is answered. Another call may be refused, and the
+/// handler that is told so may set one.
+pub fn handler_is_set(comm: Word, handler: Word) -> Option<MutexGuard<'static, ()>> {
     // Relaxed: who calls has seen its handler set, or does not care.
     SET.store(true, Ordering::Relaxed);
-    SETTING.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    let is_right = is_open_mpi() && comm == abi::comm_world() && handler != 0 && handler != abi::errhandler_null();
+    is_right.then(|| SETTING.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
 }
 
 /// Makes a call of Open MPI's whose errors its handler of MPI_COMM_WORLD is not to see. It sees none of other threads'
@@ -49,7 +52,7 @@ fn quietly(call: impl FnOnce() -> c_int) -> c_int {
 pub fn finish(over: Option<Word>, kind: &Kind, request: &mut RequestBytes, long: impl FnOnce() -> bool) -> c_int {
     match over {
         // Relaxed: as above.
-        Some(comm) if is_open_mpi() && SET.load(Ordering::Relaxed) => finish_and_tell(comm, kind, request, long),
+        Some(comm) if SET.load(Ordering::Relaxed) => finish_and_tell(comm, kind, request, long),
         _ => soon::finish(kind, request, None, long),
     }
 }
@@ -57,7 +60,7 @@ pub fn finish(over: Option<Word>, kind: &Kind, request: &mut RequestBytes, long:
 /// The same where the communicator's handler is to be told.
 fn finish_and_tell(comm: Word, kind: &Kind, request: &mut RequestBytes, long: impl FnOnce() -> bool) -> c_int {
     let mut status: StatusBytes = [0; 4];
-    let handle = request[0] as Word;
+    let handle = handle(word(request.as_ptr())) as Word;
     let ask = pmpi!(Request_get_status: fn(Word, Word, Word));
     let mut question = || {
         let mut flag: c_int = 0;
@@ -72,11 +75,15 @@ fn finish_and_tell(comm: Word, kind: &Kind, request: &mut RequestBytes, long: im
     if code != abi::SUCCESS {
         return code;
     }
-    let error = quietly(|| {
+    let mut test = || {
         let mut flag: c_int = 0;
         // SAFETY: the request, which has ended, and places for the answers.
         unsafe { pmpi!(Test: fn(Word, Word, Word))(word(request.as_mut_ptr()), word(&raw mut flag), abi().ignore) }
-    });
+    };
+    if !is_open_mpi() {
+        return test();
+    }
+    let error = quietly(test);
     if error != abi::SUCCESS {
         // SAFETY: the caller's communicator.
         unsafe { pmpi!(Comm_call_errhandler: fn(Word, Word))(comm, error as Word) };

@@ -2,6 +2,7 @@
 
 use crate::abi::{self, StatusBytes, Word, abi, pmpi, word};
 use crate::giving_way;
+use crate::lengths::handle;
 use std::ffi::c_int;
 
 /// A request to be tested, and where the ends of it are told.
@@ -47,6 +48,16 @@ impl Single {
         (flag != 0 || code != abi::SUCCESS).then_some(code)
     }
 
+    /// Whether it has ended, which ends it for nobody and tells no handler.
+    fn is_over(&self) -> bool {
+        let (mut flag, mut unwanted): (c_int, StatusBytes) = (0, [0; 4]);
+        let ask = pmpi!(Request_get_status: fn(Word, Word, Word));
+        let handle = handle(self.request.expose_provenance()) as Word;
+        // SAFETY: a request of the program's, and places for the answers.
+        let code = unsafe { ask(handle, word(&raw mut flag), word(unwanted.as_mut_ptr())) };
+        flag != 0 || code != abi::SUCCESS
+    }
+
     /// The same for one of several, whose statuses say which have failed.
     pub fn ended_of_several(&self) -> Option<c_int> {
         let code = self.ended()?;
@@ -60,13 +71,37 @@ impl Single {
 
 /// Takes those out that have ended. The first error.
 pub fn take_ended(singles: &mut Vec<&Single>) -> c_int {
+    take_ended_by(singles, Single::ended_of_several)
+}
+
+fn take_ended_by(singles: &mut Vec<&Single>, ended: fn(&Single) -> Option<c_int>) -> c_int {
     let mut first = abi::SUCCESS;
     singles.retain(|single| {
-        let ended = single.ended_of_several();
+        let ended = ended(single);
         first = ended.filter(|_| first == abi::SUCCESS).unwrap_or(first);
         ended.is_none()
     });
     first
+}
+
+/// Waits for these so that the caller's own tests end them, which tell handlers of errors: others only look, by
+/// `until`. One of several, with the mark, ends the wait when it has failed.
+pub fn by_own_tests(
+    singles: &[Single],
+    several: Option<bool>,
+    until: impl Fn(&mut dyn FnMut() -> Option<c_int>) -> c_int,
+) -> c_int {
+    let test = if several.is_some() { Single::ended_of_several } else { Single::ended };
+    let mut rest: Vec<&Single> = singles.iter().collect();
+    let mut first = abi::SUCCESS;
+    loop {
+        let code = take_ended_by(&mut rest, test);
+        first = if first == abi::SUCCESS { code } else { first };
+        if rest.is_empty() || several == Some(true) && first != abi::SUCCESS {
+            return first;
+        }
+        until(&mut || rest.iter().any(|single| single.is_over()).then_some(abi::SUCCESS));
+    }
 }
 
 /// Waits as it is, among tests of its own.

@@ -440,6 +440,34 @@ fn handlers_of_errors_are_those_of_the_calls_communicator() {
     }
 }
 
+/// Also where those of several threads are tested together.
+#[test]
+fn each_error_is_told_to_its_handler_in_its_thread() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("told.c");
+        let each = if mpi.name == "openmpi" { [3, 4] } else { [1, 2] };
+        for way in ways() {
+            let told = mpi.run(2, &way, &program, &["6", "20"]);
+            let expected = each.map(|errors| errors * 6 * 20).into_iter().enumerate();
+            let expected =
+                expected.map(|(rank, errors)| format!("rank {rank}: failed {errors}, told {errors}, elsewhere 0"));
+            assert_eq!(told, expected.collect::<Vec<_>>().join("\n"), "{}: {way}", mpi.name);
+        }
+        std::fs::remove_file(program).unwrap();
+    }
+}
+
+#[test]
+fn a_rank_that_takes_no_part_between_two_groups_holds_nobody_up() {
+    for mpi in MPIS.iter().filter(|mpi| mpi.is_there()) {
+        let program = mpi.compile("between.c");
+        for way in std::iter::once(String::new()).chain(ways()) {
+            assert_eq!(mpi.run(3, &way, &program, &[]), "sum 5", "{}: {way}", mpi.name);
+        }
+        std::fs::remove_file(program).unwrap();
+    }
+}
+
 /// A test of another thread's might run them (0 of 8 runs ended without `operations`).
 #[test]
 fn operations_of_the_programs_own_run_in_the_thread_that_calls() {
