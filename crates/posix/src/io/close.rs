@@ -207,15 +207,11 @@ pub unsafe extern "C-unwind" fn setsockopt(
 
 /// For how many nanoseconds a call on that descriptor may block, if it is a socket with a limit.
 pub(super) fn time_limit(descriptor: c_int, interest: Interest) -> Option<u64> {
-    // The first time one comes to a socket it is asked.
-    let is_known_to_have_none = |socket| {
-        kind::Kind::of(socket);
-        !LIMITED.load(Ordering::Relaxed)
-    };
-    if !LIMITED.load(Ordering::Relaxed) && is_known_to_have_none(descriptor) {
-        return None;
+    if !LIMITED.load(Ordering::Relaxed) {
+        // What a socket is, is asked the first time, and its limits with it.
+        kind::Kind::of(descriptor);
     }
-    limit_of(descriptor, interest)
+    if LIMITED.load(Ordering::Relaxed) { limit_of(descriptor, interest) } else { None }
 }
 
 fn limit_of(descriptor: c_int, interest: Interest) -> Option<u64> {
