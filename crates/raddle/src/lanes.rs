@@ -123,6 +123,18 @@ impl Open {
         self.word(at).store(end as u64, Ordering::Relaxed);
     }
 
+    /// Notes a thread's name, as long as there is room for names.
+    fn put_name(&self, thread: usize, name: &str) {
+        let names = self.layout.names();
+        let number = self.word(names).fetch_add(1, Ordering::Relaxed) as usize;
+        if number < NAMES {
+            let at = names + PAGE + number * LINE;
+            self.word(at + 8).store(Real::now(), Ordering::Relaxed);
+            self.put_text(at + 16, LINE - 16, name);
+            self.word(at).store(thread as u64, Ordering::Release);
+        }
+    }
+
     /// The number of a reason, which is in the file from then on; 0 for none, and where there are too many.
     fn number_of(&self, reason: &'static str) -> u64 {
         let address = reason.as_ptr().addr();
@@ -150,14 +162,8 @@ impl Open {
 
 /// The thread is called so from now on.
 pub(crate) fn name(thread: usize, name: &str) {
-    let Some(open) = TRACE.get() else { return };
-    let names = open.layout.names();
-    let number = open.word(names).fetch_add(1, Ordering::Relaxed) as usize;
-    if number < NAMES {
-        let at = names + PAGE + number * LINE;
-        open.word(at + 8).store(Real::now(), Ordering::Relaxed);
-        open.put_text(at + 16, LINE - 16, name);
-        open.word(at).store(thread as u64, Ordering::Release);
+    if let Some(open) = TRACE.get() {
+        open.put_name(thread, name);
     }
 }
 
@@ -197,4 +203,40 @@ pub(crate) unsafe fn begin(claim: Claim, file: *mut u8, head: &Head<'_>) {
 /// Nothing more is noted, but what is on its way.
 pub(crate) fn end() {
     TRACE.end();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of one lane, in which every word is zero.
+    fn open(words: &mut Vec<u64>) -> Open {
+        let layout = Layout { lanes: 1, events: 4 };
+        words.resize(layout.size() / 8, 0);
+        Open { file: words.as_mut_ptr().cast(), layout, reasons: [const { AtomicUsize::new(0) }; REASONS] }
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_not_written_over_anything_else() {
+        let mut words = Vec::new();
+        let open = open(&mut words);
+        let (texts, names) = (open.layout.texts(), open.layout.names());
+        let long = "x".repeat(2 * LINE);
+        (0..NAMES + 2).for_each(|number| open.put_name(number + 1, &long));
+        for number in 0..NAMES {
+            assert_eq!(open.word(names + PAGE + number * LINE).load(Ordering::Relaxed), number as u64 + 1);
+        }
+        // More reasons than have numbers: each of those that have one has its own, which it keeps.
+        let reasons = [(); REASONS + 2].map(|()| &*"a reason that is a text of its own".to_owned().leak());
+        let numbers = reasons.map(|reason| open.number_of(reason));
+        assert_eq!(reasons.map(|reason| open.number_of(reason)), numbers);
+        let mut known: Vec<_> = numbers.into_iter().filter(|number| *number != 0).collect();
+        known.sort_unstable();
+        assert_eq!(known, (1..REASONS as u64).collect::<Vec<_>>());
+        let lies_in =
+            |from: usize, to: usize| (from..to).step_by(8).any(|at| open.word(at).load(Ordering::Relaxed) != 0);
+        assert!(!lies_in(0, texts + LINE), "before the first reason");
+        assert!(!lies_in(names + 8, names + PAGE), "between the number of names and the first");
+        assert!(!lies_in(open.layout.lane(0), open.layout.size()), "in the lane");
+    }
 }

@@ -5,6 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
+use std::os::unix::thread::JoinHandleExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -178,29 +179,49 @@ fn far_up(fd: std::os::fd::OwnedFd, below: i32) -> std::os::fd::OwnedFd {
     }
 }
 
+/// From now on nothing more can be written until the other end reads.
+fn fill(stream: &UnixStream) {
+    while (&*stream).write(&[0; 4096]).is_ok() {}
+}
+
+/// No wake-up takes so long, on however busy a machine.
+const WOKEN_WITHIN: Duration = Duration::from_secs(60);
+
+/// What a wait ended with; who is not woken is cancelled.
+fn woken(waiter: raddle::JoinHandle<std::io::Result<()>>) -> std::io::Result<()> {
+    let ended = waiter.join_timeout(WOKEN_WITHIN);
+    let ended = ended.unwrap_or_else(|waiter| {
+        waiter.cancel();
+        waiter.join()
+    });
+    ended.unwrap()
+}
+
 #[test]
 fn closing_wakes_those_who_wait() {
     let pool = raddle::Builder::new().processors(2).build().unwrap();
     pool.run(|| {
-        for _ in 0..200 {
+        for round in 0..400 {
+            let interest = [Interest::Read, Interest::Write][round % 2];
             let (a, b) = pair();
+            fill(&a);
             let a = far_up(a.into(), 8);
             let number = a.as_raw_fd();
             let waiting = Arc::new(AtomicUsize::new(0));
             let theirs = waiting.clone();
-            let reader = raddle::spawn(move || {
+            let waiter = raddle::spawn(move || {
                 // SAFETY: the number is open when the wait begins, or closed and never used again in this round: nobody
                 // else's is so high.
                 let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(number) };
                 theirs.store(1, Ordering::Release);
-                wait(borrowed, Interest::Read, None)
+                wait(borrowed, interest, None)
             });
             while waiting.load(Ordering::Acquire) == 0 {
                 raddle::yield_now();
             }
             closing(number, || drop(a));
             // Closed before the wait began, or meanwhile.
-            let error = reader.join().unwrap().unwrap_err();
+            let error = woken(waiter).unwrap_err();
             assert_eq!(error.raw_os_error(), Some(9), "{error}");
             drop(b);
         }
@@ -216,19 +237,26 @@ fn closing_a_range_wakes_those_who_wait_for_its_ends() {
         let all: Vec<_> = ends.iter().map(|(end, _)| far_up(end.try_clone().unwrap().into(), 32)).collect();
         let numbers = [0, 1].map(|index: usize| all[index].as_raw_fd());
         assert_eq!(numbers[0] + 1, numbers[1], "the next number was free");
-        let readers = numbers.map(|number| {
+        ends.iter().for_each(|(end, _)| fill(end));
+        let each = [(0, Interest::Read), (0, Interest::Write), (1, Interest::Read), (1, Interest::Write)];
+        let begun = Arc::new(AtomicUsize::new(0));
+        let waiters = each.map(|(index, interest)| {
+            let (number, begun) = (numbers[index], begun.clone());
             raddle::spawn(move || {
+                begun.fetch_add(1, Ordering::Relaxed);
                 // SAFETY: the number is open when the wait begins, or closed and never used again: nobody else's is so
                 // high.
-                wait(unsafe { std::os::fd::BorrowedFd::borrow_raw(number) }, Interest::Read, None)
+                wait(unsafe { std::os::fd::BorrowedFd::borrow_raw(number) }, interest, None)
             })
         });
-        while !numbers.iter().all(|&number| raddle::io::was_awaited(number)) {
+        while begun.load(Ordering::Relaxed) < each.len()
+            || !numbers.iter().all(|&number| raddle::io::was_awaited(number))
+        {
             raddle::yield_now();
         }
         raddle::io::closing_range(numbers[0] as u32, numbers[1] as u32, || drop(all));
-        for reader in readers {
-            assert_eq!(reader.join().unwrap().unwrap_err().raw_os_error(), Some(9));
+        for ended in waiters.map(woken) {
+            assert_eq!(ended.unwrap_err().raw_os_error(), Some(9));
         }
     });
 }
@@ -376,4 +404,48 @@ fn thousands_of_connections() {
     }
     drop(clients);
     server.join().unwrap();
+}
+
+/// A handler that runs meanwhile neither ends the wait of a kernel thread nor has its time begin anew.
+#[test]
+fn a_kernel_thread_waits_on_when_a_handler_has_run() {
+    static HANDLED: AtomicUsize = AtomicUsize::new(0);
+    extern "C" fn count(_: libc::c_int) {
+        HANDLED.fetch_add(1, Ordering::Relaxed);
+    }
+    // SAFETY: the handler touches one static. Nobody else in this program uses the signal.
+    unsafe { libc::signal(libc::SIGUSR1, count as *const () as usize) };
+    // Most of so many find it in its wait.
+    let disturb = |waiter: &std::thread::JoinHandle<std::io::Result<()>>| {
+        let before = HANDLED.load(Ordering::Relaxed);
+        // SAFETY: a thread that has not been joined.
+        unsafe { libc::pthread_kill(waiter.as_pthread_t(), libc::SIGUSR1) };
+        while HANDLED.load(Ordering::Relaxed) == before && !waiter.is_finished() {
+            std::thread::yield_now();
+        }
+    };
+    for interest in [Interest::Read, Interest::Write] {
+        let (a, b) = pair();
+        fill(&a);
+        let waits = a.try_clone().unwrap();
+        let waiter = std::thread::spawn(move || wait(waits.as_fd(), interest, None));
+        (0..200).for_each(|_| disturb(&waiter));
+        put(&b, 1);
+        let mut all = vec![0; 1 << 20];
+        while (&b).read(&mut all).is_ok() {}
+        waiter.join().unwrap().unwrap();
+        let (quiet, _b) = pair();
+        fill(&quiet);
+        let limit = Duration::from_millis(20);
+        let waiter = std::thread::spawn(move || {
+            let begun = Instant::now();
+            let waited = wait(quiet.as_fd(), interest, Some(limit));
+            assert!(begun.elapsed() >= limit);
+            waited
+        });
+        while !waiter.is_finished() {
+            disturb(&waiter);
+        }
+        assert_eq!(waiter.join().unwrap().unwrap_err().kind(), ErrorKind::TimedOut);
+    }
 }

@@ -2,8 +2,8 @@
 
 mod undisturbed;
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use undisturbed::undisturbed;
 
 fn pool(policy: &str) -> raddle::Pool {
@@ -89,4 +89,56 @@ fn one_check_is_enough_for_a_more_important_thread_whatever_is_left_of_the_quant
         }
     });
     low.unwrap().join().unwrap();
+}
+
+/// Of two processors, the one that runs the less important thread is asked to give way.
+#[test]
+fn who_is_the_least_important_of_those_that_run_gives_way() {
+    #[derive(Default)]
+    struct Run {
+        both_spawned: AtomicBool,
+        begun: AtomicUsize,
+        spawned: AtomicBool,
+        ran: AtomicBool,
+        over: AtomicBool,
+    }
+    let pool = raddle::Builder::new().processors(2).policy("priority(4, steal)").build().unwrap();
+    for priority in [0, 1, 2] {
+        let gave_way = undisturbed(|| {
+            let run = Arc::new(Run::default());
+            let [first, second, third] = [(); 3].map(|()| run.clone());
+            // Makes no check, so nobody runs in its place.
+            let urgent = at(0).spawn_into(&pool, move || {
+                first.begun.fetch_add(1, Ordering::SeqCst);
+                while !first.over.load(Ordering::SeqCst) {
+                    std::hint::spin_loop();
+                }
+            });
+            let low = at(3).spawn_into(&pool, move || {
+                // What its processor was asked for while these two began is over.
+                while !second.both_spawned.load(Ordering::SeqCst) || second.begun.load(Ordering::SeqCst) == 0 {
+                    raddle::check();
+                }
+                raddle::check();
+                second.begun.fetch_add(1, Ordering::SeqCst);
+                while !second.spawned.load(Ordering::SeqCst) {
+                    std::hint::spin_loop();
+                }
+                raddle::check();
+                let gave_way = second.ran.load(Ordering::SeqCst);
+                second.over.store(true, Ordering::SeqCst);
+                gave_way
+            });
+            run.both_spawned.store(true, Ordering::SeqCst);
+            while run.begun.load(Ordering::SeqCst) < 2 {
+                std::thread::yield_now();
+            }
+            let third = at(priority).spawn_into(&pool, move || third.ran.store(true, Ordering::SeqCst));
+            run.spawned.store(true, Ordering::SeqCst);
+            let gave_way = low.unwrap().join().unwrap();
+            [urgent, third].into_iter().for_each(|thread| thread.unwrap().join().unwrap());
+            gave_way
+        });
+        assert!(gave_way, "{priority}");
+    }
 }

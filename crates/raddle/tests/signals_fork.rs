@@ -163,6 +163,53 @@ fn a_fork_in_a_thread_goes_on_in_the_child_and_leaves_the_parent_alone() {
     }
 }
 
+/// Its parent's threads are not the child's: neither a dump nor the counters tell of them.
+#[test]
+fn the_child_of_a_fork_has_none_of_its_parents_threads() {
+    if !child::in_child("the_child_of_a_fork_has_none_of_its_parents_threads") {
+        return;
+    }
+    let dumped = || {
+        let mut text = Vec::new();
+        raddle::info::dump(&mut text, raddle::info::DumpOptions { threads: 1000, backtraces: 0 }).unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    let listed = |text: &str| text.lines().filter(|line| line.starts_with("thread ")).count();
+    let counted = |state: &str| {
+        let metrics = raddle::info::metrics();
+        let key = format!("raddle_threads{{state=\"{state}\"}} ");
+        metrics.lines().find_map(|line| line.strip_prefix(&key)?.parse().ok()).unwrap_or(u64::MAX)
+    };
+    let pool = pool(1);
+    let (sender, receiver) = channel::bounded::<()>(1);
+    let waiting: Vec<_> = (0..3)
+        .map(|_| {
+            let receiver = receiver.clone();
+            pool.spawn(move || receiver.recv())
+        })
+        .collect();
+    while counted("waiting") < 3 {
+        std::thread::yield_now();
+    }
+    assert_eq!(listed(&dumped()), 3);
+    // SAFETY: the child, in which nothing else runs, first makes the runtime usable; it has the C library's allocator,
+    // which glibc makes usable after a fork, and ends without a word.
+    let forked = unsafe { libc::fork() };
+    if forked == 0 {
+        // SAFETY: in the child of a fork, first of all, with one thread in it.
+        unsafe { raddle::drop_in::forked() };
+        let right = listed(&dumped()) == 0 && ["running", "ready", "waiting"].iter().all(|state| counted(state) == 0);
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(if right { 40 } else { 1 }) };
+    }
+    assert_eq!(wait_for(forked).code(), Some(40));
+    assert_eq!(listed(&dumped()), 3, "nor has it taken them from there");
+    drop(sender);
+    for thread in waiting {
+        thread.join().unwrap().unwrap_err();
+    }
+}
+
 #[test]
 fn a_thread_starts_programs() {
     pool(2).run(|| {

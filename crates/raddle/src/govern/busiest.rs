@@ -204,3 +204,57 @@ pub(crate) fn say_if_failed() {
     let why = FAILED.try_lock().ok().and_then(|mut why| why.take());
     why.iter().for_each(|why| crate::os::say(&format!("raddle: {why}")));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    /// A kernel thread that is seen first, or that has taken another one's place, has had its time at other times.
+    #[test]
+    fn no_thread_is_charged_with_more_than_was_used_between_two_looks() {
+        static STOP: AtomicBool = AtomicBool::new(false);
+        struct Stop;
+        impl Drop for Stop {
+            fn drop(&mut self) {
+                STOP.store(true, Ordering::Relaxed);
+            }
+        }
+        let pool = crate::Builder::new().processors(1).build().unwrap();
+        let computes = pool.spawn(|| {
+            while !STOP.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        // A pool ends when its threads have, also where the test fails.
+        let stop = Stop;
+        let index = || {
+            let descriptor = std::ptr::from_ref(computes.descriptor()).cast_mut();
+            // SAFETY: a descriptor of the slab.
+            unsafe { descriptors().index_of(NonNull::new(descriptor).unwrap()) }
+        };
+        let mut busiest = Busiest::default();
+        let mut looks = |others: bool| {
+            if others {
+                busiest.clocks.values_mut().for_each(|clock| clock.task = u32::MAX);
+            }
+            let begun = crate::os::process_time_on_core();
+            // Until it has had some time, which it has on a busy machine, too, if late.
+            while crate::os::process_time_on_core() < begun + 10_000_000 {
+                std::thread::yield_now();
+            }
+            let before = busiest.charged.values().sum::<u64>();
+            busiest.look();
+            (busiest.charged.values().sum::<u64>() - before, busiest.charged.get(&index()).copied().unwrap_or(0))
+        };
+        let process = crate::os::process_time_on_core();
+        assert_eq!(looks(false), (0, 0), "at the first look");
+        // Meanwhile other tests of this process compute as well.
+        while looks(false).1 == 0 {}
+        assert_eq!(looks(true).0, 0, "of others");
+        let (_, all) = looks(false);
+        assert!(all > 0 && all <= crate::os::process_time_on_core() - process, "{all}");
+        drop(stop);
+        computes.join().unwrap();
+    }
+}
