@@ -4,5 +4,7 @@
 fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libraddle.so.0");
     println!("cargo:rustc-cdylib-link-arg=-Wl,--build-id=sha1");
+    // As in the C library: what it calls of its own is its own, whatever functions of the same names a program has.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-Bsymbolic-functions");
     println!("cargo:rerun-if-changed=build.rs");
 }

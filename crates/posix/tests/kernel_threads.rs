@@ -11,6 +11,7 @@ fn options(source: &str) -> Vec<&'static str> {
         "lib_openmp.c" => vec!["-fopenmp"],
         "lib_tbb.cc" => vec!["-std=c++17", "-ltbb"],
         "lib_uv.c" => vec!["-luv"],
+        "own_functions.c" => vec!["-rdynamic"],
         "unseen.c" => vec!["-Wno-unused-result", "-lresolv"],
         "faults.c" | "alternate.c" => vec!["-Wno-infinite-recursion"],
         "fault_leaves.cc" => vec!["-std=c++20", "-fnon-call-exceptions"],

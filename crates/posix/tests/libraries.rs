@@ -40,6 +40,12 @@ fn tbb() {
     the_same("lib_tbb.cc", &["-std=c++17", "-ltbb"]);
 }
 
+/// As the C library's own, the library's calls of its functions never come to a program's of the same name.
+#[test]
+fn functions_of_the_programs_own_are_not_called() {
+    the_same("own_functions.c", &["-rdynamic"]);
+}
+
 #[test]
 fn the_c_librarys_allocator() {
     the_same("lib_malloc.c", &[]);
