@@ -65,6 +65,20 @@ fn threads_that_spin_give_way_unasked() {
     assert_eq!(gave_way(&[("RADDLE_PREEMPT", "never")]), 0);
 }
 
+/// Erlang's processes, fibers of OCaml and Go's goroutines compute on stacks without room for a handler: the runtime's
+/// own run elsewhere.
+#[test]
+fn nothing_is_written_below_a_stack_that_a_program_has_made_itself() {
+    let program = common::compile("bare_stack.c", &[]);
+    assert_eq!(common::native(&program, &[]).well(), "nothing was written\n");
+    for when in ["yields", "timer"] {
+        for processors in ["1", "2"] {
+            let settings = [("RADDLE_PREEMPT", when), ("RADDLE_PROCESSORS", processors), ("RADDLE_QUANTUM", "200")];
+            assert_eq!(common::drop_in(&program, &[], &settings).well(), "nothing was written\n", "{settings:?}");
+        }
+    }
+}
+
 #[test]
 fn threads_that_try_locks_until_something_has_changed_give_way_unasked() {
     let program = common::compile("tries.c", &[]);

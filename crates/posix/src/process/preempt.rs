@@ -1,8 +1,11 @@
 //! Ticks of the timer: threads that compute without quantum checks give way in the handler (`--preempt=timer`, decision
 //! 0039), or only those that spin ([`spins`], decision 0055).
 //!
-//! A tick is one of our signals, sent by a timer of the kernel thread's own. The handler runs on the thread's own
-//! stack. If the thread can give way where it was interrupted, it does so there ([`preemption`]), and
+//! A tick is one of our signals, sent by a timer of the kernel thread's own. Its handler ([`asked`]) runs on the kernel
+//! thread's alternate stack: the code that computes may be on a stack with no room for a handler (Erlang's processes,
+//! fibers of OCaml, Go's goroutines), as only code may be whose program has all its handlers run on alternate ones.
+//! If the thread is due, and can give way where it was interrupted, on its own stack, the handler sends it the same
+//! again as a signal whose handler runs there ([`ticked`]). In that it gives way ([`preemption`]), and
 //! goes on later, perhaps on another kernel thread: it returns from the handler with the mask and the alternate stack
 //! of that one ([`masks::give_way`]), with its own registers, `errno`, and vector registers, which the kernel has put
 //! on the stack. Otherwise the timer asks again soon.
@@ -18,7 +21,7 @@
 
 use super::spins::Locking;
 use super::{masks, signals, spins, vfork};
-use crate::os::c;
+use crate::os::{c, system_call};
 use raddle::drop_in::preemption::{self, Asked, Interrupted, Spins};
 use std::ffi::{CStr, c_int, c_void};
 use std::ops::ControlFlow;
@@ -91,7 +94,7 @@ pub(crate) fn begin(when: Preempt, quantum_ns: u64) {
         return;
     }
     signals::install_kicks();
-    preemption::begin(signals::restarting_kick(), quantum_ns, asked);
+    preemption::begin(signals::tick(), quantum_ns, asked);
 }
 
 /// Finds the ranges once, since handlers may not ask the loader. True if this library's code is the program's own.
@@ -154,18 +157,43 @@ pub(super) unsafe fn is_tick(info: *const c_void) -> bool {
 }
 
 /// A tick has come.
+pub(super) unsafe extern "C-unwind" fn asked(_: c_int, info: *mut c_void, context: *mut c_void) {
+    // SAFETY: the kernel's argument.
+    unsafe { raddle::signal::set_back(context) };
+    // A call that the signal has ended is made again.
+    signals::count_kick();
+    // SAFETY: the calling thread's own.
+    let errno = unsafe { *c::__errno_location() };
+    // SAFETY: the kernel's arguments: a description of the signal, and the interrupted code's saved context.
+    let (tick, interrupted) = unsafe { (is_tick(info), &*context.cast::<c::ucontext_t>()) };
+    if tick && preemption::is_due(&Place(interrupted)) {
+        // SAFETY: take nothing, and the description that the kernel has written. Where no more signals may be queued
+        // the next tick asks again.
+        unsafe {
+            let (process, task) = (system_call(c::SYS_getpid, [0; 6]), system_call(c::SYS_gettid, [0; 6]));
+            let again = signals::restarting_kick() as usize;
+            let arguments = [process as usize, task as usize, again, info.expose_provenance(), 0, 0];
+            system_call(c::SYS_rt_tgsigqueueinfo, arguments);
+        }
+    }
+    crate::os::set_errno(errno);
+}
+
+/// The interrupted thread is to give way, if it still can.
 ///
 /// # Safety
 /// In the handler of one of our signals, on the interrupted stack, with all signals blocked that can wait; `context` is
 /// the kernel's argument.
 pub(super) unsafe fn ticked(context: *mut c_void) {
-    // A call that the signal has ended is made again.
     signals::count_kick();
     // SAFETY: the calling thread's own.
     let errno = unsafe { *c::__errno_location() };
     // SAFETY: the saved context, as promised.
     let interrupted = unsafe { &*context.cast::<c::ucontext_t>() };
-    if preemption::is_due(&Place(interrupted)) {
+    let here = (&raw const errno).addr();
+    let is_here = preemption::own_stack(registers(interrupted).1).is_some_and(|stack| stack.contains(&here));
+    // Another handler may have come between.
+    if is_here && preemption::can_give_way() && may_give_way(interrupted) {
         // SAFETY: the kernel's argument to the handler of this tick, which the caller is.
         unsafe { masks::give_way(context, || preemption::begin_anew(preemption::give_way)) };
     }
@@ -207,11 +235,7 @@ fn may_give_way(interrupted: &c::ucontext_t) -> bool {
     if closed_here || masks::is_in_handler() || preemption::is_held() || vfork::is_child() {
         return false;
     }
-    let here = &raw const at as usize;
-    match preemption::own_stack(stack_pointer) {
-        Some(stack) if stack.contains(&here) => !is_called_back(at, stack_pointer, stack.end),
-        _ => false,
-    }
+    preemption::own_stack(stack_pointer).is_some_and(|stack| !is_called_back(at, stack_pointer, stack.end))
 }
 
 fn registers(interrupted: &c::ucontext_t) -> (usize, usize) {

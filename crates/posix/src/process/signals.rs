@@ -35,8 +35,8 @@ pub(super) const fn bit(signal: c_int) -> Set {
 pub(crate) const UNBLOCKABLE: Set = bit(c::SIGKILL) | bit(c::SIGSTOP) | bit(32) | bit(33);
 
 /// The signals by which a kernel thread learns that the thread which it runs was interrupted: one ends system calls,
-/// one restarts them.
-static KICK: [AtomicI32; 2] = [AtomicI32::new(0), AtomicI32::new(0)];
+/// one restarts them. The third is the timer's.
+static KICK: [AtomicI32; 3] = [const { AtomicI32::new(0) }; 3];
 
 /// All signals that the runtime's kernel threads may block.
 pub(super) fn movable() -> Set {
@@ -46,6 +46,11 @@ pub(super) fn movable() -> Set {
 /// The one of them after which system calls go on.
 pub(super) fn restarting_kick() -> c_int {
     KICK[1].load(Ordering::Relaxed)
+}
+
+/// The one of them that a timer sends: a tick ([`preempt`]).
+pub(super) fn tick() -> c_int {
+    KICK[2].load(Ordering::Relaxed)
 }
 
 /// The signals by which kernel threads are told.
@@ -81,11 +86,14 @@ pub(crate) fn prepare() {
 }
 
 pub(super) fn install_kicks() {
-    if kicks().count_ones() == 2 {
+    if kicks().count_ones() as usize == KICK.len() {
         return;
     }
     let allocate = next!(__libc_allocate_rtsig: fn(c_int) -> c_int);
-    for (kick, flags) in KICK.iter().zip([0, c::SA_RESTART]) {
+    type Handler = unsafe extern "C-unwind" fn(c_int, *mut c_void, *mut c_void);
+    let actions: [(Handler, c_int); 3] =
+        [(kicked, 0), (kicked, c::SA_RESTART), (preempt::asked, c::SA_RESTART | c::SA_ONSTACK)];
+    for (kick, (handler, flags)) in KICK.iter().zip(actions) {
         // SAFETY: takes an integer: the least important signal that nobody uses, -1 when there is none.
         let signal = unsafe { allocate(0) };
         let free = Cell::new(kick);
@@ -93,7 +101,7 @@ pub(super) fn install_kicks() {
             // SAFETY: the handler fits the flags; zeroes are an action.
             unsafe {
                 let mut action: c::sigaction = std::mem::zeroed();
-                action.sa_sigaction = kicked as *const () as usize;
+                action.sa_sigaction = handler as *const () as usize;
                 action.sa_flags = c::SA_SIGINFO | flags;
                 c::sigfillset(&mut action.sa_mask);
                 for fault in [c::SIGSEGV, c::SIGBUS, c::SIGFPE, c::SIGILL, c::SIGTRAP, c::SIGSYS] {
@@ -132,7 +140,7 @@ pub(crate) fn kicks_here() -> u32 {
 unsafe extern "C-unwind" fn kicked(signal: c_int, info: *mut c_void, context: *mut c_void) {
     // SAFETY: the kernel's argument.
     unsafe { raddle::signal::set_back(context) };
-    // SAFETY: the kernel's arguments.
+    // SAFETY: the arguments that the kernel was given for this signal.
     if unsafe { preempt::is_tick(info) } {
         // SAFETY: as above; all that can wait is blocked, and the frame lies on the interrupted stack.
         unsafe { preempt::ticked(context) };

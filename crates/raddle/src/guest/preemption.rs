@@ -79,8 +79,7 @@ pub fn is_due(interrupted: &impl Interrupted) -> bool {
     }
     let activation = activation_of(me);
     let processor = activation.processor();
-    let alone = activation.apart.load(Ordering::Relaxed) || activation.dedicated.load(Ordering::Relaxed);
-    if activation.after.get().is_without_processor() || alone || interrupted.is_blocked() {
+    if activation.after.get().is_without_processor() || is_alone(activation) || interrupted.is_blocked() {
         activation.ticker.rest(None);
         return false;
     }
@@ -161,6 +160,19 @@ fn others_wait(activation: &'static Activation, processor: &'static Processor) -
         activation.ticker.was_idle(Some(processor.traffic()), deadline, Real::now());
     }
     waits
+}
+
+/// Whether the calling thread, which a handler has interrupted, is one in its own code that shares a processor.
+pub fn can_give_way() -> bool {
+    current().is_some_and(|me| {
+        let activation = activation_of(me);
+        let outside = caller::is_outside(me) && !me.thread.is_in_wait();
+        outside && !activation.after.get().is_without_processor() && !is_alone(activation)
+    })
+}
+
+fn is_alone(activation: &Activation) -> bool {
+    activation.apart.load(Ordering::Relaxed) || activation.dedicated.load(Ordering::Relaxed)
 }
 
 /// The calling thread, which the handler has interrupted, gives way to others. It may return on another kernel thread.
