@@ -378,6 +378,15 @@ fn a_thread_whose_handler_jumps_out_of_what_it_does_is_whole_again() {
     }
 }
 
+/// The C library's check of a jump asks the kernel whether it leaves an alternate stack, which does not know a
+/// lightweight thread's.
+#[test]
+fn a_checked_jump_leaves_an_alternate_stack() {
+    assert_eq!(same_as_native("checked_jumps.c", &["1", "3"]), "250 jumps\n");
+    let program = common::compile("checked_jumps.c", &[]);
+    assert_eq!(common::drop_in(&program, &[], &[("RADDLE_MAIN", "1")]).well(), "250 jumps\n");
+}
+
 /// With rights to everything, where the tests have them, and without; `main` on either kind of thread, and all on
 /// kernel threads.
 #[test]

@@ -153,6 +153,11 @@ fn own() -> Option<Alternate> {
     OWN.get().filter(|own| !own.disabled)
 }
 
+/// Whether an address lies on the alternate stack that the calling thread has set.
+pub(super) fn is_on_own(address: usize) -> bool {
+    OWN.get().is_some_and(|own| own.holds(address))
+}
+
 /// A fault that the runtime has met first, an overflow perhaps: the program's handler takes it, if it has one that is
 /// behind ours, and the thread a stack for it.
 ///

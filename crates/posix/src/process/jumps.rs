@@ -6,6 +6,7 @@
 //!
 //! What `sigsetjmp` saves is the kernel thread's mask. That of its thread is noted beside it, and a jump restores both.
 
+use super::alternate;
 use super::signals::Set;
 use crate::thread::caller::Caller;
 use std::cell::Cell;
@@ -89,25 +90,33 @@ pub(super) fn forget() {
 ///
 /// # Safety
 /// A `jmp_buf` that was filled.
-#[cfg(target_arch = "x86_64")]
 unsafe fn leaves(saved: *const c_void) -> bool {
+    let frame = INNERMOST.get();
+    let here = (&raw const frame).addr();
+    // SAFETY: the buffer was filled.
+    frame == 0 || !unsafe { target(saved) }.is_some_and(|pointer| (here..frame).contains(&pointer))
+}
+
+/// The stack pointer that is saved there, where it can be read.
+///
+/// # Safety
+/// A `jmp_buf` that was filled.
+#[cfg(target_arch = "x86_64")]
+unsafe fn target(saved: *const c_void) -> Option<usize> {
     /// The place of the stack pointer in it, in words.
     const STACK_POINTER: usize = 6;
-    let frame = INNERMOST.get();
     // SAFETY: as promised; the C library has rotated the register and mixed it with a word of the thread's control
     // block, as programs built with it rely on.
-    let pointer = unsafe {
+    unsafe {
         let guard: usize;
         std::arch::asm!("mov {}, fs:[0x30]", out(reg) guard, options(nostack, readonly, preserves_flags));
-        saved.cast::<usize>().add(STACK_POINTER).read().rotate_right(17) ^ guard
-    };
-    let here = (&raw const frame).addr();
-    frame == 0 || !(here..frame).contains(&pointer)
+        Some(saved.cast::<usize>().add(STACK_POINTER).read().rotate_right(17) ^ guard)
+    }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-unsafe fn leaves(_: *const c_void) -> bool {
-    true
+unsafe fn target(_: *const c_void) -> Option<usize> {
+    None
 }
 
 /// A function that goes on as the C library's one of its name, which `$find` finds, with the same arguments: nothing of
@@ -155,15 +164,24 @@ macro_rules! through {
 
 pub(super) use through;
 
+/// Before a jump to what is saved there.
+///
+/// # Safety
+/// A `jmp_buf` that was filled.
+unsafe fn settle(saved: *mut c_void) {
+    // SAFETY: the buffer was filled.
+    if unsafe { leaves(saved) } {
+        raddle::signal::left_by_a_jump();
+        // SAFETY: the buffer was filled, and is jumped to next.
+        unsafe { super::masks::settle_jump(saved) };
+    }
+}
+
 macro_rules! jump {
     ($name:ident, $find:ident) => {
-        unsafe extern "C" fn $find(saved: *mut std::ffi::c_void) -> *const () {
+        unsafe extern "C" fn $find(saved: *mut c_void) -> *const () {
             // SAFETY: the caller's argument.
-            if unsafe { leaves(saved) } {
-                raddle::signal::left_by_a_jump();
-                // SAFETY: the caller's argument.
-                unsafe { super::masks::settle_jump(saved) };
-            }
+            unsafe { settle(saved) };
             next!($name: fn()) as *const ()
         }
 
@@ -174,7 +192,20 @@ macro_rules! jump {
 jump!(longjmp, find_longjmp);
 jump!(_longjmp, find_old_longjmp);
 jump!(siglongjmp, find_siglongjmp);
-jump!(__longjmp_chk, find_longjmp_chk);
+
+/// A program that is built with `_FORTIFY_SOURCE` has its jumps checked: one to a lower address ends it, but for one
+/// out of the alternate stack. That is the kernel's, which does not know a lightweight thread's own.
+unsafe extern "C" fn find_longjmp_chk(saved: *mut c_void) -> *const () {
+    let here = (&raw const saved).addr();
+    // SAFETY: the caller's argument.
+    let stays = || unsafe { target(saved) }.is_some_and(alternate::is_on_own);
+    let leaves_alternate = alternate::is_on_own(here) && !stays();
+    // SAFETY: the caller's argument.
+    unsafe { settle(saved) };
+    if leaves_alternate { next!(longjmp: fn()) as *const () } else { next!(__longjmp_chk: fn()) as *const () }
+}
+
+through! { __longjmp_chk by find_longjmp_chk }
 
 macro_rules! save {
     ($name:ident, $find:ident, $with_mask:expr) => {
