@@ -378,6 +378,12 @@ fn a_thread_whose_handler_jumps_out_of_what_it_does_is_whole_again() {
     }
 }
 
+#[test]
+fn a_program_that_sets_the_actions_of_all_signals_leaves_the_runtimes_alone() {
+    let out = same_as_native("all_actions.c", &["1", "2"]);
+    assert_eq!(out.lines().filter(|line| line.ends_with("the one before 1, cancelled 1")).count(), 4, "{out}");
+}
+
 /// The C library's check of a jump asks the kernel whether it leaves an alternate stack, which does not know a
 /// lightweight thread's.
 #[test]

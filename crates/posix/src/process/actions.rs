@@ -477,6 +477,21 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const c::sigaction, old:
     let former = action.taken();
     // SAFETY: zeroes are an action.
     let mut before: c::sigaction = unsafe { std::mem::zeroed() };
+    if signals::kicks() & bit(signal) != 0 && !vfork::is_child() {
+        // The runtime's own. Programs set the actions of all signals there are (`for (i = 1; i < NSIG; i++)`).
+        if let Some(wanted) = &new {
+            action.set(wanted, wanted.sa_sigaction);
+        }
+        if !old.is_null() {
+            (before.sa_sigaction, before.sa_flags) = (former.handler, former.flags);
+            // SAFETY: the set's first word is the kernel's; the caller's place for the action.
+            unsafe {
+                (&raw mut before.sa_mask).cast::<Set>().write(former.mask);
+                *old = before;
+            }
+        }
+        return 0;
+    }
     let result = match new {
         // SAFETY: asks only.
         None => unsafe { native()(signal, std::ptr::null(), &mut before) },
