@@ -29,8 +29,10 @@ pub unsafe extern "C" fn pthread_equal(one: c::pthread_t, other: c::pthread_t) -
 
 #[entry]
 pub unsafe extern "C" fn gettid() -> c::pid_t {
+    // A dedicated thread's is the kernel's; the child that it has made by `clone` has its storage, and another number.
+    let is_kernels = |record: &Record| crate::thread::dedicated::task(record) == Some(record.number());
     match Record::current() {
-        Some(record) if !crate::process::vfork::is_child() => record.number() as c::pid_t,
+        Some(record) if !crate::process::vfork::is_child() && !is_kernels(record) => record.number() as c::pid_t,
         // SAFETY: takes nothing.
         _ => unsafe { system_call(c::SYS_gettid, [0; 6]) as c::pid_t },
     }

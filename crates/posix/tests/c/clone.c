@@ -35,7 +35,7 @@ static int begins(void *argument) {
         sum = compute(sum);
     }
     *me->sum = sum;
-    return 3 + me->number;
+    return 3 + me->number + (gettid() == getpid() ? 0 : 100);
 }
 
 static int status_of(pid_t pid) {
