@@ -298,3 +298,39 @@ fn report(circle: &[Waiter]) -> bool {
 pub(crate) fn forget() {
     WAITED.store(false, Ordering::Relaxed);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sync::{Barrier, Mutex};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_circle_is_told_once_when_two_walks_have_seen_it_and_not_where_all_is_told() {
+        let pool = crate::Builder::new().processors(2).build().unwrap();
+        let locks = [(); 2].map(|()| Arc::new(Mutex::new(())));
+        let both = Arc::new(Barrier::new(2));
+        let threads = [0, 1].map(|me| {
+            let (own, other, both) = (locks[me].clone(), locks[1 - me].clone(), both.clone());
+            pool.spawn(move || {
+                let _own = own.lock().unwrap();
+                both.wait();
+                drop(other.lock_cancellable());
+            })
+        });
+        while circles(&all_waiters()).is_empty() {
+            std::thread::yield_now();
+        }
+        let mut search = CircleSearch::default();
+        let told = [false, true, false, false, false, false, false].map(|all_is_told| {
+            search.due = 1;
+            while search.due > 0 {
+                search.slice(|| all_is_told);
+            }
+            search.reported.len()
+        });
+        threads.iter().for_each(crate::JoinHandle::cancel);
+        threads.map(|thread| thread.join().unwrap());
+        assert_eq!(told, [0, 0, 1, 1, 1, 1, 1]);
+    }
+}
