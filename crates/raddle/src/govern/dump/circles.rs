@@ -330,7 +330,7 @@ mod tests {
             search.reported.len()
         });
         threads.iter().for_each(crate::JoinHandle::cancel);
-        threads.map(|thread| thread.join().unwrap());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(told, [0, 0, 1, 1, 1, 1, 1]);
     }
 }
