@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Nothing has ended for so long when the leader first sleeps between two rounds. With 50 µs MPICH's tests of messages
 /// of 32 MB took 9 s on a busy machine, with this 6 s, natively 2 to 4 s; ranks that share a core lose as much at each
 /// turn.
-const AWAKE: Duration = Duration::from_micros(1000);
+pub const AWAKE: Duration = Duration::from_micros(1000);
 /// The longest sleep where a round is short. With its end, and with what the runtime does meanwhile, it costs some
 /// 100 to 300 µs of processor time: at 4 ms ten seconds cost a rank 0.14 to 0.18 s, at 32 ms on a busy machine 0.09 to
 /// 0.13 s.

@@ -55,8 +55,8 @@ pub fn split(color: Word) -> bool {
     is_open_mpi() && int(color) < 0 && int(color) != UNDEFINED
 }
 
-/// Neither implementation has as many kinds, and each has them in order.
-const KINDS: c_int = 64;
+/// No implementation has kinds beyond: MPI 5's ABI has constants of ten bits, the others a few.
+const KINDS: c_int = 1024;
 
 pub fn split_type(kind: Word) -> bool {
     !(0..KINDS).contains(&int(kind)) && int(kind) != UNDEFINED

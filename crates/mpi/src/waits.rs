@@ -2,8 +2,10 @@
 
 use crate::abi::{self, StatusBytes, Word, abi, pmpi, word};
 use crate::giving_way;
+use crate::idle::AWAKE;
 use crate::lengths::handle;
 use std::ffi::c_int;
+use std::time::Instant;
 
 /// A request to be tested, and where the ends of it are told.
 pub struct Single {
@@ -71,13 +73,9 @@ impl Single {
 
 /// Takes those out that have ended. The first error.
 pub fn take_ended(singles: &mut Vec<&Single>) -> c_int {
-    take_ended_by(singles, Single::ended_of_several)
-}
-
-fn take_ended_by(singles: &mut Vec<&Single>, ended: fn(&Single) -> Option<c_int>) -> c_int {
     let mut first = abi::SUCCESS;
     singles.retain(|single| {
-        let ended = ended(single);
+        let ended = single.ended_of_several();
         first = ended.filter(|_| first == abi::SUCCESS).unwrap_or(first);
         ended.is_none()
     });
@@ -85,22 +83,46 @@ fn take_ended_by(singles: &mut Vec<&Single>, ended: fn(&Single) -> Option<c_int>
 }
 
 /// Waits for these so that the caller's own tests end them, which tell handlers of errors: others only look, by
-/// `until`. One of several, with the mark, ends the wait when it has failed.
+/// `until`. One of several, with the mark, ends the wait when it has failed. As with the leader, a receive that may be
+/// is taken back once nothing has ended for a while.
 pub fn by_own_tests(
     singles: &[Single],
     several: Option<bool>,
     until: impl Fn(&mut dyn FnMut() -> Option<c_int>) -> c_int,
 ) -> c_int {
-    let test = if several.is_some() { Single::ended_of_several } else { Single::ended };
     let mut rest: Vec<&Single> = singles.iter().collect();
-    let mut first = abi::SUCCESS;
+    let (mut first, mut was_taken_back) = (abi::SUCCESS, false);
+    let mut recalled = !singles.iter().any(|single| single.recall);
     loop {
-        let code = take_ended_by(&mut rest, test);
-        first = if first == abi::SUCCESS { code } else { first };
-        if rest.is_empty() || several == Some(true) && first != abi::SUCCESS {
-            return first;
+        rest.retain(|single| {
+            let mut unwanted: StatusBytes = [0; 4];
+            let place = single.status.unwrap_or(unwanted.as_mut_ptr().cast());
+            let told = Single { status: Some(place), ..**single };
+            let ended = if several.is_some() { told.ended_of_several() } else { told.ended() };
+            let Some(code) = ended else { return true };
+            // SAFETY: a status that the test has filled.
+            was_taken_back |= recalled && single.recall && code == abi::SUCCESS && unsafe { abi::is_cancelled(place) };
+            first = if first == abi::SUCCESS { code } else { first };
+            false
+        });
+        if rest.is_empty() || was_taken_back || several == Some(true) && first != abi::SUCCESS {
+            return if was_taken_back && first == abi::SUCCESS { TAKEN_BACK } else { first };
         }
-        until(&mut || rest.iter().any(|single| single.is_over()).then_some(abi::SUCCESS));
+        let began = Instant::now();
+        until(&mut || {
+            if rest.iter().any(|single| single.is_over()) {
+                return Some(abi::SUCCESS);
+            }
+            if !recalled && began.elapsed() >= AWAKE {
+                recalled = true;
+                let cancel = pmpi!(Cancel: fn(Word));
+                for single in rest.iter().filter(|single| single.recall) {
+                    // SAFETY: a request that has not ended for the program. It stays among those that are looked at.
+                    unsafe { cancel(word(single.request)) };
+                }
+            }
+            None
+        });
     }
 }
 

@@ -219,8 +219,10 @@ fn long_receives_that_were_taken_back_get_their_messages() {
         let program = mpi.compile("taken_back.c");
         let counts = mpi.compile("counts.c");
         for way in ways() {
-            let told = mpi.run(2, &format!("{way}:{}", counts.display()), &program, &[]);
-            assert_eq!(told, "asleep 1, right 21 of 21", "{}: {way}", mpi.name);
+            for arguments in [&[][..], &["with a handler"]] {
+                let told = mpi.run(2, &format!("{way}:{}", counts.display()), &program, arguments);
+                assert_eq!(told, "asleep 1, right 21 of 21", "{}: {way}, {arguments:?}", mpi.name);
+            }
         }
         std::fs::remove_file(program).unwrap();
         std::fs::remove_file(counts).unwrap();
