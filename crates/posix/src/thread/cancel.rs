@@ -193,6 +193,7 @@ pub(crate) fn ending_point() {
 }
 
 /// In a signal handler that interrupted the thread's own code, after `leave`, or in that code.
+#[inline]
 pub(crate) fn asynchronous_point(leave: impl FnOnce()) {
     if let Some(me) = Record::current()
         && me.request.word().load(Ordering::Relaxed) & (REQUESTED | DISABLED | ASYNCHRONOUS | EXITING)
