@@ -5,11 +5,11 @@
 //! request's status, which calls none, and ends it by a test of its own: with Open MPI while MPI_COMM_WORLD has no
 //! handler (the status does not say with which error it has failed), and then it tells its communicator's itself.
 
-use crate::abi::{self, RequestBytes, StatusBytes, Word, abi, is_open_mpi, pmpi, word};
+use crate::abi::{self, RequestBytes, Word, is_open_mpi, pmpi, word};
 use crate::engine::wait;
-use crate::lengths::{Needed, handle};
+use crate::lengths::Needed;
 use crate::soon::{self, Kind};
-use crate::waits::Wait;
+use crate::waits::{Single, Wait};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
@@ -59,27 +59,13 @@ pub fn finish(over: Option<Word>, kind: &Kind, request: &mut RequestBytes, long:
 
 /// The same where the communicator's handler is to be told.
 fn finish_and_tell(comm: Word, kind: &Kind, request: &mut RequestBytes, long: impl FnOnce() -> bool) -> c_int {
-    let mut status: StatusBytes = [0; 4];
-    let handle = handle(word(request.as_ptr())) as Word;
-    let ask = pmpi!(Request_get_status: fn(Word, Word, Word));
-    let mut question = || {
-        let mut flag: c_int = 0;
-        // SAFETY: a request that has not been freed, and places for the answers.
-        let code = unsafe { ask(handle, word(&raw mut flag), word(status.as_mut_ptr())) };
-        (flag != 0 || code != abi::SUCCESS).then_some(code)
-    };
-    let code = soon::soon(kind, &mut question).unwrap_or_else(|| {
+    let single = Single { request: request.as_mut_ptr().cast(), status: None, recall: false };
+    let mut question = || single.is_over().then_some(abi::SUCCESS);
+    soon::soon(kind, &mut question).unwrap_or_else(|| {
         let _needed = long().then(Needed::begin);
         wait(Wait::Until(&mut question))
     });
-    if code != abi::SUCCESS {
-        return code;
-    }
-    let mut test = || {
-        let mut flag: c_int = 0;
-        // SAFETY: the request, which has ended, and places for the answers.
-        unsafe { pmpi!(Test: fn(Word, Word, Word))(word(request.as_mut_ptr()), word(&raw mut flag), abi().ignore) }
-    };
+    let test = || single.ended().unwrap_or(abi::SUCCESS);
     if !is_open_mpi() {
         return test();
     }

@@ -51,7 +51,7 @@ impl Single {
     }
 
     /// Whether it has ended, which ends it for nobody and tells no handler.
-    fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         let (mut flag, mut unwanted): (c_int, StatusBytes) = (0, [0; 4]);
         let ask = pmpi!(Request_get_status: fn(Word, Word, Word));
         let handle = handle(self.request.expose_provenance()) as Word;
