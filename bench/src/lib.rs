@@ -14,6 +14,7 @@ pub mod bodies;
 pub mod catalogue;
 pub mod child;
 pub mod harness;
+mod lacks;
 pub mod load;
 pub mod memory;
 pub mod native_switch;

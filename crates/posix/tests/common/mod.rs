@@ -1,9 +1,13 @@
 //! Programs that know nothing of this library, compiled by the system's compiler and run with it preloaded.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports)]
 
 #[path = "../../../drop-in/tests/common/mod.rs"]
 mod shipped;
 
+#[path = "../../../../bench/src/lacks.rs"]
+mod lacks;
+
+pub use lacks::lacks;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
@@ -138,37 +142,4 @@ fn finish(child: Child) -> Ended {
     let output = child.wait_with_output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ended { status: output.status, out: text(&output.stdout), err: text(&output.stderr) }
-}
-
-/// True, and said on standard error, if something that the calling test needs is not installed: a program in PATH, or a
-/// file, and the Debian package that has it. Where nothing may be skipped (`cargo xtask ci`), it is a failure instead.
-#[track_caller]
-pub fn lacks(needs: &[(&str, &str)]) -> bool {
-    let there = |what: &str| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let mut folders = std::env::split_paths(&path);
-        if what.starts_with('/') {
-            std::path::Path::new(what).exists()
-        } else {
-            folders.any(|folder| folder.join(what).exists())
-        }
-    };
-    let missing: Vec<String> = needs
-        .iter()
-        .filter(|(what, _)| !there(what))
-        .map(|(what, package)| format!("{what} (Debian package {package})"))
-        .collect();
-    if missing.is_empty() {
-        return false;
-    }
-    let missing = missing.join(", ");
-    assert!(
-        std::env::var_os("RADDLE_NOTHING_SKIPPED").is_none(),
-        "missing: {missing}; `cargo xtask setup` installs it"
-    );
-    let test = std::thread::current().name().unwrap_or("a test").to_string();
-    // Past the test harness, which keeps what a passing test prints for itself.
-    let line = format!("skipped: {test}: there is no {missing}\n");
-    let _ = std::io::Write::write_all(&mut std::io::stderr(), line.as_bytes());
-    true
 }
