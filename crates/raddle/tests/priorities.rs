@@ -142,3 +142,54 @@ fn who_is_the_least_important_of_those_that_run_gives_way() {
         assert!(gave_way, "{priority}");
     }
 }
+
+/// Whether it was spawned or woken by the one that runs, or comes from outside: a check lets in who is more important.
+#[test]
+fn a_check_gives_way_to_nobody_of_the_same_importance() {
+    #[derive(Default)]
+    struct Run {
+        begun: AtomicBool,
+        spawned: AtomicBool,
+        steps: AtomicUsize,
+    }
+    let pool = pool("priority(2, steal)");
+    let steps = undisturbed(|| {
+        let run = Arc::new(Run::default());
+        let [first, second, third] = [(); 3].map(|()| run.clone());
+        let runs = at(1).spawn_into(&pool, move || {
+            let steps_at_check = || {
+                raddle::check();
+                first.steps.load(Ordering::SeqCst)
+            };
+            // What the processor was asked for while this one began is over.
+            raddle::check();
+            let other = at(1).spawn(move || {
+                second.steps.fetch_add(1, Ordering::SeqCst);
+                raddle::park();
+                second.steps.fetch_add(1, Ordering::SeqCst);
+            });
+            let at_spawn = steps_at_check();
+            while first.steps.load(Ordering::SeqCst) == 0 {
+                raddle::yield_now();
+            }
+            let other = other.unwrap();
+            other.thread().unpark();
+            let at_wake = steps_at_check();
+            other.join().unwrap();
+            first.begun.store(true, Ordering::SeqCst);
+            while !first.spawned.load(Ordering::SeqCst) {
+                std::hint::spin_loop();
+            }
+            [at_spawn, at_wake, steps_at_check()]
+        });
+        while !run.begun.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        let outside = at(1).spawn_into(&pool, move || third.steps.fetch_add(1, Ordering::SeqCst));
+        run.spawned.store(true, Ordering::SeqCst);
+        let steps = runs.unwrap().join().unwrap();
+        outside.unwrap().join().unwrap();
+        steps
+    });
+    assert_eq!(steps, [0, 1, 2], "after a spawn, a wake-up, and a spawn from outside");
+}
