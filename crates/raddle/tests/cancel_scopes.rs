@@ -1,7 +1,7 @@
 //! Cancellation goes from a scope, or from the thread that owns it, to all threads below, whatever these wait for. What
 //! is not reached waits for an hour, so that the test does not end.
 
-use raddle::sync::{Mutex, Semaphore, channel};
+use raddle::sync::{Mutex, Semaphore, WaitError, channel};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -369,4 +369,32 @@ fn a_scope_that_was_opened_under_a_mask_is_not_cancelled_with_its_owner() {
             owner.join().unwrap();
         });
     });
+}
+
+/// So is one that an owner opens there who was cancelled before: its threads begin as others do.
+#[test]
+fn threads_of_a_scope_that_a_cancelled_owner_opens_under_a_mask_are_not_cancelled() {
+    let pool = raddle::Builder::new().processors(1).build().unwrap();
+    let (go, begun) = (Semaphore::new(0), Semaphore::new(0));
+    pool.run(|| {
+        raddle::scope(|outside| {
+            let owner = outside.spawn(|| {
+                begun.release(1);
+                assert!(go.acquire_cancellable(1).is_err());
+                raddle::drop_in::mask_cancellation(true);
+                let masked = raddle::scope(|s| s.spawn(wait_is_cancelled).join().unwrap());
+                raddle::drop_in::mask_cancellation(false);
+                let open = raddle::scope(|s| s.spawn(wait_is_cancelled).join().unwrap());
+                (masked, open)
+            });
+            begun.acquire(1);
+            owner.cancel();
+            assert_eq!(owner.join().unwrap(), (false, true), "under the mask, and without it");
+        });
+    });
+}
+
+/// Whether a wait of the calling thread's ends by a cancellation.
+fn wait_is_cancelled() -> bool {
+    Semaphore::new(0).acquire_timeout(1, Duration::from_millis(1)) == Err(WaitError::Cancelled)
 }
