@@ -1,10 +1,13 @@
 //! What a quantum check that the compiler has put in does in a program that is linked with the library: the tests call
-//! what such a check calls when the count is used up.
+//! what such a check calls when the count is used up; and what a tick of the drop-in library's timer asks.
 
 mod undisturbed;
 
 use raddle::Preempt;
+use raddle::drop_in::preemption;
 use raddle::sync::{Mutex, RwLock, Semaphore};
+use std::io::Write;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -209,4 +212,97 @@ fn who_waits_for_a_permit_behind_one_that_gives_way_with_it_has_it() {
 fn on_a_kernel_thread_a_check_asks_seldom() {
     let begun = Instant::now();
     assert!(used_up() > 500_000, "{:?}", begun.elapsed());
+}
+
+/// A thread that a tick of the timer has interrupted where it can give way.
+struct Interrupted {
+    is_over: bool,
+    may: bool,
+    is_blocked: bool,
+}
+
+impl preemption::Interrupted for Interrupted {
+    fn is_over(&self) -> bool {
+        self.is_over
+    }
+    fn spins(&self) -> preemption::Spins {
+        preemption::Spins::No
+    }
+    fn may(&self) -> bool {
+        self.may
+    }
+    fn is_blocked(&self) -> bool {
+        self.is_blocked
+    }
+}
+
+const COMPUTES: Interrupted = Interrupted { is_over: true, may: true, is_blocked: false };
+
+/// What the second of two ticks in a row asks: by the first one it is known that the thread has run on.
+fn is_due(interrupted: &Interrupted) -> bool {
+    preemption::is_due(interrupted);
+    preemption::is_due(interrupted)
+}
+
+/// Whoever is ready, is due, or has something to read.
+#[test]
+fn a_tick_makes_who_computes_give_way_to_whoever_waits() {
+    const SLEEP: Duration = Duration::from_micros(200);
+    let pool = one_processor().build().unwrap();
+    let due = undisturbed(|| {
+        pool.run(|| {
+            let alone = is_due(&COMPUTES);
+            let other = raddle::spawn(|| ());
+            let to_ready = is_due(&COMPUTES);
+            other.join().unwrap();
+
+            let sleeper = raddle::spawn(|| raddle::sleep(SLEEP));
+            while raddle::thread::yield_softly() {}
+            let begun = Instant::now();
+            while begun.elapsed() < 2 * SLEEP {
+                std::hint::spin_loop();
+            }
+            let to_sleeper = is_due(&COMPUTES);
+            sleeper.join().unwrap();
+
+            let (reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
+            let reader = raddle::spawn(move || raddle::io::wait(reader.as_fd(), raddle::io::Interest::Read, None));
+            while raddle::thread::yield_softly() {}
+            (&writer).write_all(&[1]).unwrap();
+            // Who has looked a moment ago does not look again.
+            let begun = Instant::now();
+            while begun.elapsed() < SLEEP {
+                std::hint::spin_loop();
+            }
+            let to_reader = is_due(&COMPUTES);
+            reader.join().unwrap().unwrap();
+            [alone, to_ready, to_sleeper, to_reader]
+        })
+    });
+    assert_eq!(
+        due,
+        [false, true, true, true],
+        "alone, beside one that is ready, that is due, that has something to read"
+    );
+}
+
+#[test]
+fn a_tick_asks_nobody_who_has_just_begun_is_blocked_or_cannot_give_way() {
+    let pool = one_processor().build().unwrap();
+    let due = undisturbed(|| {
+        pool.run(|| {
+            let other = raddle::spawn(|| ());
+            let first = preemption::is_due(&COMPUTES);
+            let within_its_quantum = is_due(&Interrupted { is_over: false, ..COMPUTES });
+            let blocked = is_due(&Interrupted { is_blocked: true, ..COMPUTES });
+            let (_, before) = preemption::counts();
+            let elsewhere = is_due(&Interrupted { may: false, ..COMPUTES });
+            let put_off = preemption::counts().1 - before;
+            let due = is_due(&COMPUTES);
+            other.join().unwrap();
+            (first, within_its_quantum, blocked, elsewhere, put_off, due)
+        })
+    });
+    assert_eq!(due, (false, false, false, false, 2, true));
+    assert!(!preemption::is_due(&COMPUTES), "a kernel thread");
 }
