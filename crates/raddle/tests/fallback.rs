@@ -95,6 +95,37 @@ fn a_stack_is_as_large_as_was_asked_for() {
     });
 }
 
+/// A thread that cannot be had is an error, and nobody waits for it: neither who asks for the count nor the pool's end.
+#[test]
+fn a_thread_that_cannot_be_had_is_not_waited_for() {
+    in_child("a_thread_that_cannot_be_had_is_not_waited_for", || {
+        let pool = raddle::Builder::new().processors(2).build().unwrap();
+        pool.run(|| ());
+        let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+        let pages: u64 = pages.split(' ').next().unwrap().parse().unwrap();
+        let little = pages * 4096 + (64 << 20);
+        let limit = libc::rlimit { rlim_cur: little, rlim_max: libc::RLIM_INFINITY };
+        // SAFETY: a limit on the stack, of this process's own.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
+        for _ in 0..3 {
+            let refused = raddle::thread::Builder::new().stack_size(1 << 30).spawn_into(&pool, || ());
+            assert!(matches!(refused, Err(raddle::SpawnError::KernelThread(_))), "{refused:?}");
+        }
+        assert_eq!(pool.spawn(|| 7).join().unwrap(), 7);
+        // The one that was joined tells its end a moment later.
+        while pool.live_threads() == 1 {
+            std::thread::yield_now();
+        }
+        let live = pool.live_threads();
+        if live > 0 {
+            // Its end would wait for them.
+            std::mem::forget(pool);
+            panic!("{live} threads that never began live");
+        }
+        drop(pool);
+    });
+}
+
 #[test]
 fn everything_works_on_kernel_threads() {
     in_child("everything_works_on_kernel_threads", || {
