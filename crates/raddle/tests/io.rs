@@ -1,5 +1,8 @@
 //! Waiting for descriptors: nobody is forgotten, also where descriptors come, go and are shared.
 
+#[path = "support/child.rs"]
+mod child;
+
 use raddle::io::{Interest, closing, until, wait};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -448,4 +451,59 @@ fn a_kernel_thread_waits_on_when_a_handler_has_run() {
         }
         assert_eq!(waiter.join().unwrap().unwrap_err().kind(), ErrorKind::TimedOut);
     }
+}
+
+/// The runtime's sets of epoll's, and what the kernel tells of what is in them.
+fn our_sets() -> Vec<(i32, String)> {
+    let all = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap());
+    let sets =
+        all.filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|of| of.ends_with("anon_inode:[eventpoll]")));
+    let numbers = sets.map(|entry| entry.file_name().to_str().unwrap().parse().unwrap());
+    let ours = numbers.filter(|number| raddle::io::is_ours(*number));
+    ours.map(|number| (number, std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap())).collect()
+}
+
+/// A program closes all descriptors that it does not know, ours among them: whoever waited before is found by the sets
+/// that the next one to wait makes. Here the two that a wait makes first are closed.
+#[test]
+fn who_waits_while_the_program_closes_our_descriptors_is_woken_all_the_same() {
+    if !child::in_child("who_waits_while_the_program_closes_our_descriptors_is_woken_all_the_same") {
+        return;
+    }
+    let pool = raddle::Builder::new().processors(2).build().unwrap();
+    pool.run(|| {
+        let wait_for = |stream: UnixStream| {
+            let number = stream.as_raw_fd() as u32;
+            let waiter = raddle::spawn(move || {
+                let read = || (&stream).read(&mut [0]);
+                until(stream.as_fd(), Interest::Read, Some(WOKEN_WITHIN), read)
+            });
+            while raddle::io::first_awaited(number, number).is_none() {
+                raddle::yield_now();
+            }
+            waiter
+        };
+        let [(first, first_end), (next, next_end)] = [pair(), pair()];
+        let armed = format!("tfd: {:8}", first.as_raw_fd());
+        let first = wait_for(first);
+        // It has published its wait, and arms it then.
+        let sets = loop {
+            let sets = our_sets();
+            if sets.iter().any(|(_, told)| told.contains(&armed)) {
+                break sets;
+            }
+            raddle::yield_now();
+        };
+        for (number, _) in sets {
+            // SAFETY: a number of the runtime's, which says that a program may do so.
+            assert_eq!(unsafe { libc::close(number) }, 0);
+        }
+        let next = wait_for(next);
+        put(&next_end, 2);
+        assert_eq!(next.join().unwrap().expect("one that came after"), 1);
+        // Who still waits for the closed set, which tells of the first one, begins anew within a second.
+        raddle::sleep(Duration::from_millis(1500));
+        put(&first_end, 1);
+        assert_eq!(first.join().unwrap().expect("one that waited before"), 1);
+    });
 }
