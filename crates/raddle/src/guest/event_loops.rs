@@ -156,3 +156,19 @@ impl Gathered {
         FOUND.fetch_add(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread that waits for something else afterwards counts as one that may wake others.
+    #[test]
+    fn a_thread_waits_for_a_word_as_long_as_it_does() {
+        let waits_for = || activation_of(current().unwrap()).waits_for.load(Ordering::Relaxed);
+        let pool = crate::Builder::new().processors(1).build().unwrap();
+        if pool.processors() > 0 {
+            assert_eq!(pool.run(|| (waits_for(), wait_apart(64, waits_for), waits_for())), (0, 64, 0));
+        }
+        assert_eq!(wait_apart(64, || 7), 7);
+    }
+}
