@@ -25,14 +25,20 @@ static int call, milliseconds;
 static _Atomic int result, error;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+// What is left is told of a sleep that is ended early, unless it was to last until a point in time.
+static int with_left(int waited, const struct timespec *left, int relative) {
+    int told = left->tv_nsec != -1;
+    if (told != (waited != 0 && relative)) return 99;
+    return told && left->tv_sec * 1000 + left->tv_nsec / 1000000 > milliseconds ? 98 : waited;
+}
 static int wait_here(void) {
-    struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000L}, at;
+    struct timespec time = {milliseconds / 1000, milliseconds % 1000 * 1000000L}, at, left = {-1, -1};
     struct timeval coarse = {milliseconds / 1000, milliseconds % 1000 * 1000L};
     struct epoll_event event;
     int set, waited;
     switch (call) {
-    case 0: return nanosleep(&time, NULL);
-    case 1: return clock_nanosleep(CLOCK_REALTIME, 0, &time, NULL);
+    case 0: waited = nanosleep(&time, &left); return with_left(waited, &left, 1);
+    case 1: waited = clock_nanosleep(CLOCK_REALTIME, 0, &time, &left); return with_left(waited, &left, 1);
     case 2: return poll(NULL, 0, milliseconds);
     case 3: return select(0, NULL, NULL, NULL, &coarse);
     case 4:
@@ -48,7 +54,8 @@ static int wait_here(void) {
         at.tv_sec += time.tv_sec;
         at.tv_nsec += time.tv_nsec;
         if (at.tv_nsec >= 1000000000) at.tv_sec++, at.tv_nsec -= 1000000000;
-        return clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+        waited = clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, &left);
+        return with_left(waited, &left, 0);
     }
 }
 static void waits(int signal) {
