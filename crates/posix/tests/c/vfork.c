@@ -231,10 +231,51 @@ static int masks(void) {
     return right == 2 && sigismember(&after, SIGUSR2) && missing == ENOENT;
 }
 
+// Other attributes are kept beside the mask: a group of its own, and actions that are the default's again.
+static int attributes(void) {
+    sighandler_t before = signal(SIGTTOU, SIG_IGN);
+    int right = 0;
+    for (int way = 0; way < 2; way++) {
+        int pair[2];
+        char text[100] = "";
+        if (pipe(pair))
+            return 0;
+        pid_t pid;
+        sigset_t set;
+        sigemptyset(&set);
+        sigaddset(&set, SIGTTOU);
+        char *arguments[] = {"grep", "SigIgn", "/proc/self/status", NULL};
+        posix_spawn_file_actions_t actions;
+        posix_spawn_file_actions_init(&actions);
+        posix_spawn_file_actions_adddup2(&actions, pair[1], 1);
+        posix_spawnattr_t given;
+        posix_spawnattr_init(&given);
+        posix_spawnattr_setsigdefault(&given, &set);
+        posix_spawnattr_setpgroup(&given, 0);
+        posix_spawnattr_setflags(&given, way ? POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF : 0);
+        int error = posix_spawnp(&pid, "grep", &actions, &given, arguments, environ);
+        short flags = -1;
+        posix_spawnattr_getflags(&given, &flags);
+        posix_spawn_file_actions_destroy(&actions);
+        posix_spawnattr_destroy(&given);
+        int alone = !error && getpgid(pid) == pid;
+        int status = error ? -1 : status_of(pid);
+        read(pair[0], text, sizeof text - 1);
+        const char *line = strstr(text, "SigIgn:");
+        int ignores = line && strtoull(line + 7, NULL, 16) >> (SIGTTOU - 1) & 1;
+        right += status == 0 && alone == way && ignores == !way;
+        right += flags == (way ? POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF : 0);
+        close(pair[0]), close(pair[1]);
+    }
+    signal(SIGTTOU, before);
+    return right == 4;
+}
+
 static void all(const char *who) {
     printf("%s: shares %d, overwrites %d", who, shares(), overwrites());
     printf(", apart %d, flags %d", apart(), flags());
-    printf(", execs %d, nested %d, masks %d\n", execs(), nested(), masks());
+    printf(", execs %d, nested %d, masks %d", execs(), nested(), masks());
+    printf(", attributes %d\n", attributes());
     fflush(stdout);
 }
 
