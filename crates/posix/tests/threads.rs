@@ -123,6 +123,16 @@ fn main_stays_where_there_are_no_lightweight_threads() {
 }
 
 #[test]
+fn the_threads_and_locks_of_c11_answer_as_natively() {
+    let out = same_as_native("c11.c", &[]);
+    assert!(
+        out.matches("\nheld: busy timed out ").count() == 2 && out.matches("interrupted: -1, left 1").count() == 2,
+        "{out}"
+    );
+    assert!(out.matches("\nsleeps: 0 -2\n").count() == 2 && out.matches("joins itself: error").count() == 2, "{out}");
+}
+
+#[test]
 fn threads_can_be_asked_what_kernel_threads_can() {
     let out = same_as_native("threads_all.c", &[]);
     assert!(!out.contains("WRONG") && out.lines().count() > 40, "{out}");
