@@ -68,6 +68,23 @@ static int status_of(pid_t pid) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
+// Who has forked has a kernel thread of its own from then on, and waits in the kernel: so another thread waits.
+static void *waits(void *pid) {
+    return (void *)(long)status_of((pid_t)(long)pid);
+}
+static long status_elsewhere(void *pid) {
+    pthread_t t;
+    void *status;
+    if ((long)pid <= 0 || pthread_create(&t, NULL, waits, pid) != 0 || pthread_join(t, &status) != 0) return -1;
+    return (long)status;
+}
+static pid_t forked_elsewhere(void *(*forks)(void *), long argument) {
+    pthread_t t;
+    void *pid;
+    if (pthread_create(&t, NULL, forks, (void *)argument) != 0 || pthread_join(t, &pid) != 0) return -1;
+    return (pid_t)(long)pid;
+}
+
 static int child(int depth) {
     char message[32], got[32];
     int ends[2];
@@ -98,8 +115,7 @@ static void *forks(void *argument) {
         if (gettid() != getpid() || syscall(SYS_gettid) != getpid()) _exit(10);
         _exit(child(1));
     }
-    int status = status_of(pid);
-    return (void *)(long)(strcmp(trace, "bp") == 0 || trace[0] != 0 ? status : -1);
+    return (void *)(long)(strcmp(trace, "bp") == 0 || trace[0] != 0 ? pid : -1);
 }
 
 // The forked thread returns: the child ends with status 0 when its last thread has.
@@ -117,7 +133,16 @@ static void *returns(void *argument) {
         if (argument == NULL) return (void *)5L;
         pthread_exit((void *)6L);
     }
-    return (void *)(long)status_of(pid);
+    return (void *)(long)pid;
+}
+
+static void *is_killed(void *argument) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        execlp("sh", "sh", "-c", "kill -TERM $$; sleep 5", (char *)NULL);
+        _exit(9);
+    }
+    return argument == NULL ? (void *)(long)pid : NULL;
 }
 
 static int runs_programs(void) {
@@ -135,12 +160,7 @@ static int runs_programs(void) {
         _exit(9);
     }
     if (status_of(pid) != 0) return 5;
-    pid = fork();
-    if (pid == 0) {
-        execlp("sh", "sh", "-c", "kill -TERM $$; sleep 5", (char *)NULL);
-        _exit(9);
-    }
-    if (status_of(pid) != 1000 + SIGTERM) return 6;
+    if (status_of(forked_elsewhere(is_killed, 0)) != 1000 + SIGTERM) return 6;
     return 0;
 }
 static void *programs(void *argument) {
@@ -148,12 +168,14 @@ static void *programs(void *argument) {
     return (void *)(long)runs_programs();
 }
 
+static void *ends_with(void *status) {
+    pid_t pid = fork();
+    if (pid == 0) _exit((int)(long)status);
+    return (void *)(long)pid;
+}
 static void *loops(void *argument) {
-    for (int i = 0; i < 20; i++) {
-        pid_t pid = fork();
-        if (pid == 0) _exit(i);
-        if (status_of(pid) != i) return (void *)1L;
-    }
+    for (int i = 0; i < 20; i++)
+        if (status_of(forked_elsewhere(ends_with, i)) != i) return (void *)1L;
     return argument;
 }
 
@@ -170,17 +192,17 @@ int main(void) {
     printf("first thread: %d\n", status_of(pid));
     pthread_create(&forker, NULL, forks, (void *)77L);
     pthread_join(forker, &value);
-    printf("a thread: %ld\n", (long)value);
+    printf("a thread: %ld\n", status_elsewhere(value));
     for (long i = 0; i < 4; i++) pthread_create(&t[i], NULL, forks, (void *)i);
     for (long i = 0; i < 4; i++) {
         pthread_join(t[i], &value);
-        printf("one of four: %ld\n", (long)value);
+        printf("one of four: %ld\n", status_elsewhere(value));
     }
     fflush(stdout);
     for (long i = 0; i < 2; i++) {
         pthread_create(&t[0], NULL, returns, (void *)i);
         pthread_join(t[0], &value);
-        printf("a child that returns: %ld\n", (long)value);
+        printf("a child that returns: %ld\n", status_elsewhere(value));
         fflush(stdout);
     }
     printf("programs: %d\n", runs_programs());

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -113,8 +114,24 @@ static void *own(void *nothing) {
     }
     settle(1);
     report("behind a jump", 1);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    return nothing;
+}
+
+// Has something pending while another thread forks: that one has a kernel thread of its own then, and is not asked.
+static sem_t pends, has_forked;
+static void *stands_by(void *nothing) {
+    raise(SIGUSR1);
+    sem_post(&pends);
+    sem_wait(&has_forked);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    report("beside a fork", 1);
+    return nothing;
+}
+static void *forks(void *nothing) {
     signal(SIGUSR1, counts);
+    pthread_t other;
+    pthread_create(&other, NULL, stands_by, NULL);
+    sem_wait(&pends);
     raise(SIGUSR1);
     fflush(stdout);
     if ((child = fork()) == 0) {
@@ -130,6 +147,8 @@ static void *own(void *nothing) {
     waitpid(child, NULL, 0);
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     report("in the parent", 1);
+    sem_post(&has_forked);
+    pthread_join(other, NULL);
     return nothing;
 }
 
@@ -153,6 +172,10 @@ int main(void) {
     for (int i = 0; i < 4; i++) sigaddset(&set, numbers[i]);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     pthread_create(&first, NULL, own, NULL);
+    pthread_join(first, NULL);
+    sem_init(&pends, 0, 0);
+    sem_init(&has_forked, 0, 0);
+    pthread_create(&first, NULL, forks, NULL);
     pthread_join(first, NULL);
 
     pthread_create(&first, NULL, takes, NULL);
