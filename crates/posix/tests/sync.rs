@@ -213,6 +213,20 @@ fn locks_that_processes_share_have_one_holder_whose_death_is_told() {
     }
 }
 
+/// The kernel knows the child of a fork by its number, whichever thread forked.
+#[test]
+fn the_child_of_a_fork_is_known_as_a_holder() {
+    let program = common::compile("fork_holders.c", &[]);
+    let native = common::native(&program, &[]).well();
+    assert!(
+        native.matches("lock 0, by its number 1").count() == 14 && native.matches("then 130").count() == 8,
+        "{native}"
+    );
+    for settings in [("RADDLE_PROCESSORS", "1"), ("RADDLE_PROCESSORS", "3"), ("RADDLE_MAIN", "1")] {
+        assert_eq!(common::drop_in(&program, &[], &[settings]).well(), native, "{settings:?}");
+    }
+}
+
 #[test]
 fn who_leaves_a_queue_or_an_initialiser_passes_on() {
     let program = common::compile("sync_leaves.c", &[]);

@@ -60,6 +60,7 @@ pub(crate) fn forked() {
     FIRST_NAMED.store(false, Ordering::Relaxed);
     if let Some(me) = Record::current() {
         me.task.store(0, Ordering::Relaxed);
+        IS_KNOWN.set(false);
     }
 }
 
@@ -122,7 +123,8 @@ pub(crate) fn known_to_kernel() -> bool {
         raddle::drop_in::unmark();
         signals::set_kernel_mask(mask);
     }
-    if let Some(task) = task(me) {
+    // The child of a fork is alone on its process's first kernel thread.
+    if let Some(task) = task(me).or_else(|| me.is_forker().then(std::process::id)) {
         // SAFETY: the calling thread's, which keeps it until both end.
         IS_KNOWN.set(unsafe { raddle::drop_in::known_to_kernel(task) });
     }
