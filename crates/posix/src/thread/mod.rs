@@ -19,6 +19,7 @@ mod identity;
 mod join;
 pub(crate) mod libc_word;
 pub(crate) mod record;
+mod stack_end;
 pub(crate) mod trampoline;
 pub(crate) mod undo;
 
