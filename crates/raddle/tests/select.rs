@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+/// No cancellation takes so long, on however busy a machine.
+const CANCELLED_WITHIN: Duration = Duration::from_secs(60);
+
 fn pool() -> raddle::Pool {
     raddle::Builder::new().processors(2).build().unwrap()
 }
@@ -221,11 +224,14 @@ fn several_permits_are_waited_for_and_none_is_lost() {
 fn a_thread_whose_future_is_dropped_is_cancelled() {
     pool().run(|| {
         let (tell, told) = oneshot::channel();
-        let (_sender, receiver) = channel::bounded::<u32>(1);
+        let (sender, receiver) = channel::bounded::<u32>(1);
         let mut waiting = Box::pin(future::run(move || tell.set(receiver.recv())));
         assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         drop(waiting);
-        assert_eq!(told.get(), Ok(Err(RecvError::Cancelled)));
+        let ended = told.get_timeout(CANCELLED_WITHIN).map_err(|(_, error)| error);
+        // One that was not cancelled ends by this.
+        drop(sender);
+        assert_eq!(ended, Ok(Err(RecvError::Cancelled)));
     });
 }
 
