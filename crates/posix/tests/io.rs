@@ -21,6 +21,18 @@ fn calls_answer_as_natively() {
     }
 }
 
+/// Threads that answer for a file system, by messages that are longer than what a pipe takes at once. Where nobody may
+/// mount one, nothing is tried.
+#[test]
+fn a_file_system_of_threads_is_read_as_natively() {
+    let program = common::compile("fuse.c", &[]);
+    let native = common::native(&program, &[]).well();
+    assert!(["unable\n", "read 262144, wrong 0, error 0\nended\n"].contains(&native.as_str()), "{native}");
+    for settings in [("RADDLE_PROCESSORS", "1"), ("RADDLE_PROCESSORS", "3"), ("RADDLE_MAIN", "1")] {
+        assert_eq!(common::drop_in(&program, &[], &[settings]).well(), native, "{settings:?}");
+    }
+}
+
 /// What other tests do together with their like, done alone: a time limit for sends only, a datagram that is to be all
 /// that fits, the end of the other side's writing beside a full buffer, and a wait for a child that a handler ends.
 #[test]

@@ -16,8 +16,11 @@ pub(super) enum Kind {
     Socket = 1,
     /// A pipe or device that knows RWF_NOWAIT.
     Stream = 2,
-    /// One that does not: a look with `poll` before.
+    /// A pipe or terminal that does not: a look with `poll` before, and no more than it takes for sure.
     Old = 3,
+    /// Another device that does not: a look with `poll` before. What is written to it at once may be a message: it is
+    /// not split.
+    Device = 6,
     /// A socket of TCP: a stream of bytes of which an attempt takes all that is there, if it fits.
     Tcp = 5,
     /// A regular file, directory or disk, which is always ready: the kernel thread waits.
@@ -33,6 +36,16 @@ fn entry(descriptor: c_int) -> Option<&'static AtomicU8> {
     Some(raddle::io::notes(descriptor)?.small)
 }
 
+/// Its type, as `stat` has it; `None` if it is not open.
+fn mode(descriptor: c_int) -> Option<c::mode_t> {
+    let mut status = std::mem::MaybeUninit::<c::stat>::uninit();
+    // SAFETY: a place for the answer.
+    let result =
+        unsafe { system_call(c::SYS_fstat, [descriptor as usize, super::at(status.as_mut_ptr()), 0, 0, 0, 0]) };
+    // SAFETY: the kernel has filled it.
+    (result >= 0).then(|| unsafe { status.assume_init() }.st_mode & c::S_IFMT)
+}
+
 impl Kind {
     /// What `descriptor` is. For what is not open: anything.
     #[inline]
@@ -42,24 +55,28 @@ impl Kind {
             1 => Kind::Socket,
             2 => Kind::Stream,
             3 => Kind::Old,
+            6 => Kind::Device,
             4 => Kind::File,
             5 => Kind::Tcp,
             _ => Self::ask(descriptor),
         }
     }
 
+    /// The descriptor does not know RWF_NOWAIT, or a filter of system calls refuses that: asks the kernel for what it
+    /// is then.
+    #[cold]
+    pub fn learn_old(descriptor: c_int) -> Self {
+        let splits = mode(descriptor).is_none_or(|mode| mode == c::S_IFIFO) || super::stream::is_terminal(descriptor);
+        let kind = if splits { Kind::Old } else { Kind::Device };
+        kind.note(descriptor);
+        kind
+    }
+
     /// Asks the kernel.
     #[cold]
     pub fn ask(descriptor: c_int) -> Self {
-        let mut status = std::mem::MaybeUninit::<c::stat>::uninit();
-        // SAFETY: a place for the answer.
-        let result =
-            unsafe { system_call(c::SYS_fstat, [descriptor as usize, super::at(status.as_mut_ptr()), 0, 0, 0, 0]) };
-        if result < 0 {
-            return Kind::File;
-        }
-        // SAFETY: the kernel has filled it.
-        let kind = match unsafe { status.assume_init() }.st_mode & c::S_IFMT {
+        let Some(mode) = mode(descriptor) else { return Kind::File };
+        let kind = match mode {
             c::S_IFSOCK if super::connect::option(descriptor, c::SO_PROTOCOL) == Some(c::IPPROTO_TCP) => Kind::Tcp,
             c::S_IFSOCK => Kind::Socket,
             c::S_IFREG | c::S_IFDIR | c::S_IFBLK => Kind::File,

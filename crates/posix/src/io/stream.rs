@@ -14,6 +14,8 @@ use std::ffi::{c_int, c_void};
 const EOPNOTSUPP: isize = -(c::EOPNOTSUPP as isize);
 const ENOSYS: isize = -(c::ENOSYS as isize);
 const REFUSED: [isize; 2] = [-(c::EPERM as isize), -(c::EACCES as isize)];
+/// What a terminal that is gone answers for its settings.
+const NO_TERMINAL_MORE: isize = -(c::EIO as isize);
 const ENOTSOCK: isize = -(c::ENOTSOCK as isize);
 /// The position that stands for the descriptor's own.
 const HERE: usize = usize::MAX;
@@ -107,7 +109,7 @@ fn read_from(descriptor: c_int, parts: &[c::iovec]) -> isize {
             let result = blocking(descriptor, Interest::Read, told, attempt, in_kernel);
             if result == ENOTSOCK { other_kind(descriptor, || read_from(descriptor, parts)) } else { result }
         }
-        Kind::Stream | Kind::Old => {
+        Kind::Stream | Kind::Old | Kind::Device => {
             let mut tries = 0;
             let attempt = || {
                 tries += 1;
@@ -139,7 +141,7 @@ fn read_now(descriptor: c_int, parts: &[c::iovec]) -> isize {
     // SAFETY: the caller's buffers; the kernel checks them.
     let result = unsafe { system_call(c::SYS_preadv2, arguments) };
     if is_not_to_be_had(result) {
-        Kind::Old.note(descriptor);
+        Kind::learn_old(descriptor);
         return read_if_ready(descriptor, parts);
     }
     if result > 0 && (result as usize) < total(parts) && is_seekable(descriptor) {
@@ -168,10 +170,15 @@ fn settings_of(descriptor: c_int, settings: &mut Settings) -> isize {
     unsafe { system_call(c::SYS_ioctl, arguments) }
 }
 
+/// Whether it is a terminal.
+pub(super) fn is_terminal(descriptor: c_int) -> bool {
+    matches!(settings_of(descriptor, &mut [0; 64]), 0 | NO_TERMINAL_MORE)
+}
+
 /// A terminal that is gone. Who waits for it in the kernel is told so by an error.
 #[cold]
 fn is_hung_up(descriptor: c_int) -> bool {
-    settings_of(descriptor, &mut [0; 64]) == -(c::EIO as isize)
+    settings_of(descriptor, &mut [0; 64]) == NO_TERMINAL_MORE
 }
 
 /// A terminal from which a reading ends though nothing came, at once or after a time, of which nobody tells.
@@ -245,19 +252,27 @@ fn write_to(descriptor: c_int, parts: &[c::iovec]) -> isize {
             if result == ENOTSOCK { other_kind(descriptor, || write_to(descriptor, parts)) } else { result }
         }
         Kind::Stream | Kind::Old => whole(descriptor, parts, |parts, _| write_now(descriptor, parts), write_in_kernel),
+        Kind::Device => {
+            let attempt = || write_message(descriptor, parts);
+            blocking(descriptor, Interest::Write, Told::Guessed, attempt, || write_in_kernel(descriptor, parts))
+        }
     }
 }
 
 /// Writes what there is room for.
 fn write_now(descriptor: c_int, parts: &[c::iovec]) -> isize {
-    if Kind::of(descriptor) == Kind::Stream {
+    let mut kind = Kind::of(descriptor);
+    if kind == Kind::Stream {
         let arguments = [descriptor as usize, at(parts.as_ptr()), parts.len(), HERE, HERE, c::RWF_NOWAIT as usize];
         // SAFETY: the caller's data; the kernel checks it.
         let result = unsafe { system_call(c::SYS_pwritev2, arguments) };
         if !is_not_to_be_had(result) {
             return result;
         }
-        Kind::Old.note(descriptor);
+        kind = Kind::learn_old(descriptor);
+    }
+    if kind == Kind::Device {
+        return write_message(descriptor, parts);
     }
     if !is_ready(descriptor, c::POLLOUT) {
         return EAGAIN;
@@ -275,6 +290,11 @@ fn write_now(descriptor: c_int, parts: &[c::iovec]) -> isize {
     }
 }
 
+/// Writes all at once to a device that is ready.
+fn write_message(descriptor: c_int, parts: &[c::iovec]) -> isize {
+    if is_ready(descriptor, c::POLLOUT) { write_in_kernel(descriptor, parts) } else { EAGAIN }
+}
+
 /// Writes everything, as a call that blocks does: `attempt` (told whether it is a continuation) writes what there is
 /// room for. An error after a part was written is reported by the next call.
 pub(super) fn whole(
@@ -288,7 +308,8 @@ pub(super) fn whole(
     let first_in_kernel = || in_kernel(descriptor, parts);
     let result = blocking_after(false, &mut limit, descriptor, Interest::Write, Told::Guessed, first, first_in_kernel);
     let all = total(parts);
-    if result <= 0 || result as usize >= all || is_nonblocking(descriptor) {
+    let is_part = result > 0 && (result as usize) < all;
+    if !is_part || is_nonblocking(descriptor) || Kind::of(descriptor) == Kind::Device {
         return result;
     }
     let deadline = limit.end(descriptor, Interest::Write);
