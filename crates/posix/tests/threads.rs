@@ -112,17 +112,6 @@ fn main_may_do_the_same_on_a_lightweight_thread() {
     }
 }
 
-/// R refuses to run where its stack seems to be larger than it may be.
-#[test]
-fn the_stack_ends_where_main_began() {
-    for flags in [&["-ldl"][..], &["-ldl", "-DCOPIED"]] {
-        let program = common::compile("stack_end.c", flags);
-        let native = common::native(&program, &[]).well();
-        assert!(native.starts_with("above 1, near 1\nr"), "{native}");
-        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_MAIN", "1")]).well(), native);
-    }
-}
-
 /// Settings leave the environment, and kernel threads are kernel threads there, too.
 #[test]
 fn main_stays_where_there_are_no_lightweight_threads() {

@@ -10,8 +10,8 @@
 //! `pthread_exit` goes on until its last thread has ended (`exit`).
 
 use super::create::{Wanted, create, passes_through};
+use super::exit;
 use super::record::Record;
-use super::{exit, stack_end};
 use crate::os::{c, set_errno};
 use crate::process::signals::pthread_sigmask;
 use std::ffi::{CString, c_char, c_int, c_void};
@@ -123,7 +123,6 @@ fn attributes() -> c::pthread_attr_t {
 unsafe extern "C-unwind" fn on_its_own(_: *mut c_void) -> *mut c_void {
     let (Some(me), Some(call)) = (Record::current(), CALL.get()) else { std::process::abort() };
     me.become_first();
-    stack_end::set((&raw const me).cast());
     // SAFETY: the mask and the arguments that the C library gave; what `main` returns is the program's status.
     unsafe {
         pthread_sigmask(c::SIG_SETMASK, &call.mask, std::ptr::null_mut());

@@ -19,7 +19,6 @@ mod identity;
 mod join;
 pub(crate) mod libc_word;
 pub(crate) mod record;
-mod stack_end;
 pub(crate) mod trampoline;
 pub(crate) mod undo;
 
