@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The last whole run of the workloads.
-const RESULTS: &str = "2026-11-22-xeon-167-2-cores";
+const RESULTS: &str = "2026-11-29-epyc-2-cores";
 /// When, where and of what.
-const RUN: &str = "2026-11-22, commit 06cd0a4, a virtual machine with 2 cores of an Intel Xeon (family 6 model 167), Linux 6.18, glibc 2.36";
+const RUN: &str = "2026-11-29, commit 8cb9601, a virtual machine with 2 cores of an AMD EPYC, Linux 6.18, glibc 2.36";
 /// The last run of the servers.
 const SERVERS: &str = "2026-11-26-epyc-2-cores/servers.txt";
 
