@@ -129,8 +129,8 @@ const NUMBERS: [Number; 24] = [
 pub const PRESETS: [&str; 7] = ["host", "epyc", "opteron", "xeon500", "supersparc", "hector", "firefly"];
 
 /// Nanoseconds by which the preset `firefly` is fitted.
-const FIREFLY_SWITCH_NS: f64 = 18_800.0;
-const FIREFLY_SPAWN_NS: f64 = 9_500.0;
+const FIREFLY_SWITCH_NS: f64 = 17_000.0;
+const FIREFLY_SPAWN_NS: f64 = 11_300.0;
 const FIREFLY_READY_NS: f64 = 1_700.0;
 
 fn level(cores: usize, transfer: f64) -> Level {
