@@ -54,6 +54,16 @@ fn time_limits_are_kept_beside_what_is_no_concern_of_the_call() {
     }
 }
 
+/// A signal ends a look that waits for nothing, too: it tells nothing about the socket.
+#[test]
+fn no_connection_is_taken_for_made_for_a_signals_sake() {
+    let program = common::compile("connect_signals.c", &[]);
+    let native = common::native(&program, &[]).well();
+    for processors in ["1", "3"] {
+        assert_eq!(common::drop_in(&program, &[], &[("RADDLE_PROCESSORS", processors)]).well(), native);
+    }
+}
+
 #[test]
 fn a_time_limit_is_kept_that_another_process_has_set_on_a_socket() {
     let program = common::compile("limits_from_outside.c", &[]);

@@ -3,7 +3,8 @@
 use super::close::time_limit;
 use super::kind::Kind;
 use super::{
-    Calls, EAGAIN, Limit, Told, at, blocking, blocking_after, done, is_nonblocking, ours, socket, wait_and_repeat,
+    Calls, EAGAIN, EINTR, Limit, Told, at, blocking, blocking_after, done, is_nonblocking, ours, socket,
+    wait_and_repeat,
 };
 use crate::os::{c, reach, system_call};
 use crate::process::kernel_waits;
@@ -230,8 +231,14 @@ fn is_seekable(descriptor: c_int) -> bool {
 pub(super) fn is_ready(descriptor: c_int, events: i16) -> bool {
     let mut one = c::pollfd { fd: descriptor, events, revents: 0 };
     let now = c::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: one live entry, a live time.
-    unsafe { system_call(c::SYS_ppoll, [at(&raw mut one), 1, at(&raw const now), 0, 8, 0]) != 0 }
+    loop {
+        // SAFETY: one live entry, a live time.
+        let found = unsafe { system_call(c::SYS_ppoll, [at(&raw mut one), 1, at(&raw const now), 0, 8, 0]) };
+        // A signal that arrives meanwhile ends the call, though it has no time to wait for.
+        if found != EINTR {
+            return found != 0;
+        }
+    }
 }
 
 fn write_in_kernel(descriptor: c_int, parts: &[c::iovec]) -> isize {
