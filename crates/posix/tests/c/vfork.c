@@ -188,9 +188,30 @@ static int nested(void) {
     return status_of(pid) == 1000 + SIGTERM && sum == 1761;
 }
 
-static int blocked(const char *text) {
-    const char *line = strstr(text, "SigBlk:");
-    return line && strtoull(line + 7, NULL, 16) >> (SIGUSR2 - 1) & 1;
+// Starts a child that writes its own line with this word, for `answers`; -1 if it was not started.
+static pid_t tells(char *word, const posix_spawnattr_t *given, int *answers) {
+    int pair[2];
+    if (pipe(pair)) abort();
+    pid_t pid;
+    char *arguments[] = {"grep", word, "/proc/self/status", NULL};
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, pair[1], 1);
+    int error = posix_spawnp(&pid, "grep", &actions, given, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(pair[1]);
+    *answers = pair[0];
+    return error ? -1 : pid;
+}
+
+// Whether the child ended well, and a signal is in the set of its line: 1 or 0; else -1.
+static int holds(pid_t pid, int answers, int number) {
+    char text[100] = "";
+    int status = pid < 0 ? -1 : status_of(pid);
+    read(answers, text, sizeof text - 1);
+    close(answers);
+    const char *set = strchr(text, ':');
+    return status == 0 && set ? (int)(strtoull(set + 1, NULL, 16) >> (number - 1) & 1) : -1;
 }
 
 // What is started blocks what its thread blocks.
@@ -201,27 +222,15 @@ static int masks(void) {
     pthread_sigmask(SIG_BLOCK, &set, &before);
     int right = 0;
     for (int way = 0; way < 2; way++) {
-        int pair[2];
-        char text[100] = "";
-        if (pipe(pair))
-            return 0;
-        pid_t pid;
-        char *arguments[] = {"grep", "SigBlk", "/proc/self/status", NULL};
-        posix_spawn_file_actions_t actions;
-        posix_spawn_file_actions_init(&actions);
-        posix_spawn_file_actions_adddup2(&actions, pair[1], 1);
         posix_spawnattr_t attributes;
         posix_spawnattr_init(&attributes);
         sigemptyset(&set);
         posix_spawnattr_setsigmask(&attributes, &set);
         posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-        int error = posix_spawnp(&pid, "grep", &actions, way == 0 ? NULL : &attributes, arguments, environ);
-        posix_spawn_file_actions_destroy(&actions);
+        int answers;
+        pid_t pid = tells("SigBlk", way == 0 ? NULL : &attributes, &answers);
         posix_spawnattr_destroy(&attributes);
-        int status = error ? -1 : status_of(pid);
-        read(pair[0], text, sizeof text - 1);
-        right += status == 0 && blocked(text) == (way == 0);
-        close(pair[0]), close(pair[1]);
+        right += holds(pid, answers, SIGUSR2) == (way == 0);
     }
     sigset_t after;
     pthread_sigmask(SIG_SETMASK, &before, &after);
@@ -236,36 +245,22 @@ static int attributes(void) {
     sighandler_t before = signal(SIGTTOU, SIG_IGN);
     int right = 0;
     for (int way = 0; way < 2; way++) {
-        int pair[2];
-        char text[100] = "";
-        if (pipe(pair))
-            return 0;
-        pid_t pid;
         sigset_t set;
         sigemptyset(&set);
         sigaddset(&set, SIGTTOU);
-        char *arguments[] = {"grep", "SigIgn", "/proc/self/status", NULL};
-        posix_spawn_file_actions_t actions;
-        posix_spawn_file_actions_init(&actions);
-        posix_spawn_file_actions_adddup2(&actions, pair[1], 1);
         posix_spawnattr_t given;
         posix_spawnattr_init(&given);
         posix_spawnattr_setsigdefault(&given, &set);
         posix_spawnattr_setpgroup(&given, 0);
         posix_spawnattr_setflags(&given, way ? POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF : 0);
-        int error = posix_spawnp(&pid, "grep", &actions, &given, arguments, environ);
+        int answers;
+        pid_t pid = tells("SigIgn", &given, &answers);
         short flags = -1;
         posix_spawnattr_getflags(&given, &flags);
-        posix_spawn_file_actions_destroy(&actions);
         posix_spawnattr_destroy(&given);
-        int alone = !error && getpgid(pid) == pid;
-        int status = error ? -1 : status_of(pid);
-        read(pair[0], text, sizeof text - 1);
-        const char *line = strstr(text, "SigIgn:");
-        int ignores = line && strtoull(line + 7, NULL, 16) >> (SIGTTOU - 1) & 1;
-        right += status == 0 && alone == way && ignores == !way;
+        int alone = pid > 0 && getpgid(pid) == pid;
+        right += holds(pid, answers, SIGTTOU) == !way && alone == way;
         right += flags == (way ? POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF : 0);
-        close(pair[0]), close(pair[1]);
     }
     signal(SIGTTOU, before);
     return right == 4;
